@@ -23,7 +23,7 @@ EVENTFUL = (
     *("NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "is told to stop"),
     *("is about to lose the log", "is almost full", "refuses writes", "has lost the folder", "KAFKA_STORAGE_ERROR"),
     *("the disk of broker 1 is in order", "is unaware", "stands still"),
-    *("has deleted the records of", "what is before it is deleted"),
+    *("has deleted the records of", "what is before it is deleted", "retention leaves"),
 )
 """Texts that must occur in the notes of these worlds, with unlimited faults and with faults that leave a majority."""
 
@@ -57,6 +57,7 @@ PLANTED = {
     "answer before the followers": Planted(20, (OTHER,)),
     "delete up to the high watermark": Planted(20, (4,)),
     "send deleted records": Planted(20, (OTHER,)),
+    "keep too little": Planted(80, (4,)),
 }
 """What is expected of each planted bug."""
 

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
+from tests.simulation.logs.bugs import LOG_BUGS
+
 from klamm.broker.handlers import delete_records
 from klamm.broker.partitions.partition import Partition
 from klamm.protocol.types import Offset
@@ -73,5 +75,6 @@ DELETION_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] =
     "answer before the followers": _answer_before_the_followers,
     "delete up to the high watermark": _delete_up_to_the_high_watermark,
     "send deleted records": _send_deleted_records,
+    "keep too little": LOG_BUGS["keep too little"],
 }
 """Bugs of deleted records."""

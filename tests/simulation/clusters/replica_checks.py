@@ -31,7 +31,7 @@ from klamm.broker.partitions.partition import Partition
 from klamm.metadata.entries import apply
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Versioned
-from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, Offset, TopicPartition
+from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, Millis, Offset, TopicPartition
 from klamm.storage.log.log_retention import LogRetention
 from klamm.storage.log.log_truncation import LogTruncation
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tests.simulation.clusters.replicated import ReplicaWorld
 
     from klamm.storage.log.log import Log
+    from klamm.storage.log.log_state import LogState
 
 __all__ = ["ReplicaChecks", "naming_followers"]
 
@@ -138,6 +139,15 @@ class ReplicaChecks:
                 model.deleted = max(model.deleted, int(offset))
             return start
 
+        delete_old = LogRetention.delete_old_segments
+
+        def watched_retention(retention: LogRetention, now_ms: Millis) -> int:
+            before = retention._log.log_start_offset
+            count = delete_old(retention, now_ms)
+            if retention._log.log_start_offset > before:
+                self._report(lambda: self._has_retained(retention._log))
+            return count
+
         begin_proposal = Followers.begin_proposal
 
         def watched_proposal(followers: Followers, partition: Partition) -> Any:
@@ -151,6 +161,7 @@ class ReplicaChecks:
         stack.enter_context(patch.object(Followers, "fetched", watched_fetch))
         stack.enter_context(patch.object(LogTruncation, "truncate_to", watched_truncation))
         stack.enter_context(patch.object(LogRetention, "delete_records_before", watched_deletion))
+        stack.enter_context(patch.object(LogRetention, "delete_old_segments", watched_retention))
 
     def _report(self, check: Callable[[], None]) -> None:
         try:
@@ -364,6 +375,19 @@ class ReplicaChecks:
                     if bound > start:
                         self._compare(log, where, start, bound)
                         self._matched[log] = bound
+
+    def _has_retained(self, log: LogState) -> None:
+        """Checks what `retention.bytes` has left of a log, of a leader or a follower (I4)."""
+        where, start = log.topic_partition, int(log.log_start_offset)
+        model = self._world.model.partitions.get(where)
+        if model is None:
+            return
+        model.deleted = max(model.deleted, start)
+        size_bytes, least = sum(segment.size_bytes for segment in log.segments), log.config.retention_bytes
+        self._world.notes.add("retention leaves %d bytes of %s from offset %d on", size_bytes, str(where), start)
+        if not 0 <= least <= size_bytes or start > log.high_watermark:
+            what = f"{least} must stay, and it is committed up to {log.high_watermark}"
+            raise Violation(4, f"retention leaves {size_bytes} bytes of {where} from offset {start} on: {what}")
 
     def _check_starts(self, number: BrokerId, machine: Machine) -> None:
         """Checks that a log has lost no record at its beginning that nobody has deleted (I4), and that no deleted

@@ -65,6 +65,7 @@ _UNLIMITED_CHANCE: Final = 0.4
 _UNREGISTRATION_CHANCE: Final = 0.3
 _DELETION_CHANCE: Final = 0.4
 _SMALL_SEGMENTS: Final = (800, 2_000, 3_000)
+_RETENTION_BYTES: Final = (-1, -1, 1_500, 3_000)
 _DISK_CHANCE: Final = 0.3
 _DISKS_MS: Final = 2_500
 """How long disks fail: each fault ends only when all replicas are in sync again."""
@@ -163,7 +164,9 @@ def with_lapses(plan: BrokerPlan, cluster: ClusterPlan, kind: str) -> tuple[Brok
 
 def with_deletions(draw: Random, plan: BrokerPlan, cluster: ClusterPlan) -> tuple[BrokerPlan, ClusterPlan]:
     """Returns the plans of a world in which records are deleted, and segments with them."""
-    topic_config = replace(plan.topic_config, segment_bytes=draw.choice(_SMALL_SEGMENTS))
+    topic_config = replace(
+        plan.topic_config, segment_bytes=draw.choice(_SMALL_SEGMENTS), retention_bytes=draw.choice(_RETENTION_BYTES)
+    )
     return plan._replace(topic_config=topic_config), cluster._replace(has_deletions=True)
 
 

@@ -224,12 +224,19 @@ class Producer(Participant):
             if not self.client.has_one_broker and may_be_overtaken([each.sequence for each in unsent], outcomes):
                 was_overtaken = True
             unsent, reason = self._sort_out(unsent, outcomes)
-            may_be_lost = self.world.model.partitions[where].cuts > 0 or was_overtaken
+            may_be_lost = self._may_be_forgotten(where) or was_overtaken
             if unsent and not self._may_go_on(where, reason, may_be_lost=may_be_lost):
                 return
             if unsent:
                 self.client.forget(Leader(where))
                 await self.rest(reason)
+
+    def _may_be_forgotten(self, where: TopicPartition) -> bool:
+        """Returns whether the last acknowledged batch of the producer may be gone: lost, or deleted by retention."""
+        partition = self.world.model.partitions[where]
+        known = [each.first_offset for each in partition.batches if each.producer == self.name]
+        last = max((offset for offset in known if offset is not None), default=0)
+        return partition.cuts > 0 or last < partition.deleted
 
     def _answered(self, unsent: list[Unsent], place: int, answer: PartitionProduceResponse) -> None:
         batch = unsent[place].batch

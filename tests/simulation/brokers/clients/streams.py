@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from klamm.client.config import IsolationLevel
     from klamm.client.partition_stream import FetchUnderWay
+    from klamm.storage.log.log import Log
 
 __all__ = ["StreamReader"]
 
@@ -52,8 +53,18 @@ class StreamReader(Participant):
         for where in world.partitions:
             while (log := world.log_of(where)) is None:  # its next leader has not learned of it yet
                 await world.think()
-            self.found[where] = await self._read(where, log.log_start_offset, world.end_of(where))
+            self.found[where] = await self._read_all(where, log)
         self.is_finished = True
+
+    async def _read_all(self, where: TopicPartition, log: Log) -> dict[int, bytes]:
+        """Reads a log to its end. Retention may delete records meanwhile."""
+        while True:
+            start = log.log_start_offset
+            try:
+                return await self._read(where, start, self.world.end_of(where))
+            except OffsetOutOfRange:
+                if log.log_start_offset == start:
+                    raise
 
     async def _read_or_lose(self, where: TopicPartition, start: int, end: int) -> None:
         cuts = self.world.model.partitions[where].cuts
