@@ -42,7 +42,7 @@ PLANTED = {
     "count unsynced records": Planted(30, (4,)),
     "commit alone": Planted(30, (3, 4, 5)),
     "repeat blindly": Planted(50, (6,), (*OTHER_CLUSTER, "Violation: I6: two brokers have written to ")),
-    "acknowledge without a session": Planted(150, (6,)),
+    "acknowledge without a session": Planted(250, (6,)),
     "show uncommitted records": Planted(20, (5, 11)),
     "forget the boot": Planted(80, (3,)),
     "append damaged batches": Planted(60, (2, 7)),
