@@ -53,6 +53,7 @@ PLANTED = {
     "shrink without a log": Planted(230, (8,)),
     "fetch from former leaders": Planted(20, (6,)),
     "keep leading": Planted(20, (6,)),
+    "forget a lost folder": Planted(400, (8,)),
     "keep what is deleted": Planted(20, (26,)),
     "answer before the followers": Planted(20, (OTHER,)),
     "delete up to the high watermark": Planted(20, (4,)),

@@ -13,9 +13,11 @@ late, so that the leader sees its followers lag.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from unittest.mock import patch
 
 from tests.simulation.clusters.ambushes import changed_by, joining_in
 from tests.simulation.logs.device import Strike
@@ -23,8 +25,9 @@ from tests.simulation.violation import Violation
 
 from klamm.metadata.image import NO_BROKER, PartitionImage
 from klamm.metadata.metadata_store import Change
-from klamm.protocol.types import BrokerId, TopicPartition
-from klamm.storage.checkpoints import RECOVERY_POINT_FILE, read_offsets
+from klamm.protocol.types import BrokerId, TopicId, TopicPartition
+from klamm.storage.checkpoints import RECOVERY_POINT_FILE, REPLICATION_OFFSET_FILE, read_offsets
+from klamm.storage.directory.log_directory import LogDirectory
 
 if TYPE_CHECKING:
     from tests.simulation.clusters.metadata_store import Session
@@ -53,6 +56,16 @@ _GIVE_UP_MS: Final = 2_500
 repeated after a second."""
 
 
+class _LostFolder(NamedTuple):
+    """The folder of a partition that is gone."""
+
+    where: TopicPartition
+    is_synced: bool
+    """Whether a recovery point names synced records of it."""
+    boots: int
+    """How often the power had failed before."""
+
+
 class DiskFaults:
     """The faults of the disks in a world."""
 
@@ -66,7 +79,31 @@ class DiskFaults:
         self._is_about_to_fail = False
         """Whether the sync that is to fail has not run yet."""
         self._loses_folder = False
+        self._lost: dict[BrokerId, _LostFolder] = {}
+        """The last folder that each broker has lost, until a start has noticed it."""
         self._joins_left = _MOST_JOINS
+
+    @contextmanager
+    def attached(self) -> Iterator[None]:
+        """Watches which lost folders the starts of brokers find, while the context is open."""
+        find = LogDirectory.find_lost
+
+        def watched(
+            directory: LogDirectory, partitions: Mapping[TopicPartition, TopicId], *arguments: Any
+        ) -> list[TopicPartition]:
+            found = find(directory, partitions, *arguments)
+            for number, machine in self._world.machines.items():
+                lost = self._lost.pop(number, None) if machine.device.path == directory.path else None
+                if lost is None or lost.where not in partitions or lost.where in found:
+                    continue
+                # After a power failure, a high watermark is no proof.
+                if lost.is_synced or lost.boots == machine.device.boots:
+                    what = f"broker {number} does not notice that the folder of {lost.where} is gone"
+                    self._world.fail(Violation(8, what))
+            return found
+
+        with patch.object(LogDirectory, "find_lost", watched):
+            yield
 
     @property
     def is_under_way(self) -> bool:
@@ -229,21 +266,24 @@ class DiskFaults:
             self._remove_folder(number)
 
     def _remove_folder(self, number: BrokerId) -> None:
-        """Removes the folder of a partition. Its checkpoint must name synced records: without that, a broker can't tell
-        a lost log from one that it has not made yet."""
+        """Removes the folder of a partition. A checkpoint must name synced records or, because the page cache is left,
+        committed ones: without that, a broker can't tell a lost log from one that it has not made yet."""
         device = self._world.machines[number].device
         if device.image is not None:
             return  # The power has failed, so that the disk is written at the next start.
         points = read_offsets(device.path / RECOVERY_POINT_FILE)
+        marks = read_offsets(device.path / REPLICATION_OFFSET_FILE)
         folders = [
             where
-            for where in sorted(points)
-            if points[where] and self._is_replicated(where) and self._has(number, where)
+            for where in sorted(points.keys() | marks.keys())
+            if (points.get(where) or marks.get(where)) and self._is_replicated(where) and self._has(number, where)
         ]
         if folders:
-            where = self._draw.choice(folders)
-            self._world.notes.add("broker %d has lost the folder of %s", number, str(where))
+            where = self._draw.choice([where for where in folders if not points.get(where)] or folders)
+            synced = "" if points.get(where) else ", of which nothing was synced"
+            self._world.notes.add("broker %d has lost the folder of %s%s", number, str(where), synced)
             device.drop(str(device.path / str(where)))
+            self._lost[number] = _LostFolder(where, bool(points.get(where)), device.boots)
 
     def _has(self, number: BrokerId, where: TopicPartition) -> bool:
         return self._world.has_folder(self._world.machines[number], where)

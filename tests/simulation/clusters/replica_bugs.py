@@ -8,6 +8,7 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from tests.simulation.clusters.bugs import CLUSTER_BUGS
+from tests.simulation.logs.bugs import LOG_BUGS
 
 from klamm.broker.partitions import fetch_read
 from klamm.broker.partitions import followers as followers_module
@@ -334,6 +335,7 @@ REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = 
     "shrink without a log": _shrink_without_a_log,
     "fetch from former leaders": _fetch_from_former_leaders,
     "keep leading": CLUSTER_BUGS["keep leading"],
+    "forget a lost folder": LOG_BUGS["make a lost folder anew"],
     "repeat blindly": CLUSTER_BUGS["repeat blindly"],
     "acknowledge without a session": CLUSTER_BUGS["acknowledge without a session"],
 }

@@ -343,6 +343,7 @@ class ReplicaWorld(ClusterWorld):
         with (
             damaging(draw, self.notes.add, lambda: 0.0 if self.has_healed else self.cluster.damage_rate),
             self.checks.attached(),
+            self._disks.attached(),
         ):
             super().run()
 
