@@ -26,6 +26,8 @@ EVENTFUL = (
     *("has deleted the records of", "what is before it is deleted", "retention leaves"),
 )
 """Texts that must occur in the notes of these worlds, with unlimited faults and with faults that leave a majority."""
+OF_RARE_FAULTS = (84, 113)
+"""Seeds of worlds with disks that are full or refuse writes."""
 
 PLANTED = {
     "truncate to the high watermark": Planted(50, (3, 7)),
@@ -98,13 +100,13 @@ def test_planted_bug_is_found(bug: str) -> None:
 
 @pytest.mark.parametrize(("faults", "texts"), [(MAJORITY, EVENTFUL), (UNLIMITED, EVENTFUL_UNLIMITED)])
 def test_worlds_of_replicas_are_eventful(faults: str, texts: tuple[str, ...]) -> None:
-    """Each kind of fault occurs within 40 seeds, and clients meet its effects."""
+    """Each kind of fault occurs within 40 seeds and those of rare faults, and clients meet its effects."""
     missing = set(texts)
 
     def listen(line: str) -> None:
         missing.difference_update([words for words in missing if words in line])
 
-    for seed in range(1, 41):
+    for seed in (*range(1, 41), *OF_RARE_FAULTS):
         run_seed(seed, kind="replicas", listener=listen, faults=faults)
         if not missing:
             return

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from klamm.broker.time_slices import Work, as_work, finish_in_steps
 from klamm.protocol.errors import ErrorCode, KafkaError
+from klamm.protocol.types import Offset
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
-    from klamm.protocol.types import Millis, Offset
+    from klamm.protocol.types import Millis
     from klamm.storage.directory.noted_truncations import NotedTruncations
     from klamm.storage.log.log import Log
     from klamm.storage.log.log_services import LogOffsets
@@ -33,6 +34,8 @@ class _Truncation(NamedTuple):
     followed: FollowedLog
     end_offset: Offset | None
     ended: TruncationEnded
+    first_batch: bytes | None = None
+    """A batch from `end_offset` on, with which an empty log is to begin."""
 
 
 class FollowerTruncations:
@@ -53,6 +56,18 @@ class FollowerTruncations:
         partition has another leader or leader epoch by then, `ended` is not called, and the log may be unchanged.
         """
         self._begun.append(_Truncation(followed, end_offset, ended))
+        self._work()
+
+    def begin_with(self, followed: FollowedLog, batch: bytes, ended: TruncationEnded) -> None:
+        """Lets an empty log begin with a batch that covers its log start offset (`LogFollowing.begin_with`).
+
+        Otherwise as `begin`.
+        """
+        base_offset = Offset(int.from_bytes(batch[:8], "big"))
+        self._begun.append(_Truncation(followed, base_offset, ended, batch))
+        self._work()
+
+    def _work(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -91,8 +106,11 @@ class FollowerTruncations:
         if end_offset is None or not self._is_followed(truncation.followed):
             return
         try:
-            if end_offset > log.log_end_offset:
-                offsets: LogOffsets | None = log.truncation.offsets_after_restart(end_offset)
+            offsets: LogOffsets | None
+            if truncation.first_batch is not None:
+                offsets = log.truncation.offsets_after_earlier_begin(end_offset)
+            elif end_offset > log.log_end_offset:
+                offsets = log.truncation.offsets_after_restart(end_offset)
             else:
                 offsets = log.truncation.offsets_after_cut(end_offset)
         except KafkaError:
@@ -107,7 +125,7 @@ class FollowerTruncations:
         await asyncio.wrap_future(written)
 
     async def _truncate(self, truncation: _Truncation) -> None:
-        followed, _, ended = truncation
+        followed, ended = truncation.followed, truncation.ended
         failure: KafkaError | None = None
         try:
             await finish_in_steps(self._truncate_in_steps(truncation))
@@ -123,11 +141,13 @@ class FollowerTruncations:
                 _logger.exception("%s can't be fetched again after a truncation", followed.log)
 
     def _truncate_in_steps(self, truncation: _Truncation) -> Work[None]:
-        followed, end_offset, _ = truncation
+        followed, end_offset, _, first_batch = truncation
         log = followed.log
         if not self._is_followed(followed):
             return
-        if end_offset is not None:
+        if first_batch is not None:
+            log.following.begin_with(first_batch, self._clock())
+        elif end_offset is not None:
             before = log.log_end_offset
             if end_offset > before:
                 log.following.restart_at(end_offset, self._clock())

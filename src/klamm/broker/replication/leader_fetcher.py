@@ -14,13 +14,12 @@ from collections.abc import Awaitable, Callable, Collection
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.replication.leader_offsets import EARLIEST, LATEST, ask_for_offset
 from klamm.broker.services.peers.peers import Peers, PeerUnavailable
 from klamm.broker.time_slices import STEP_S
 from klamm.core.replication.follower_fetch import FetchLimits, FetchPosition, FollowerFetch, PartitionKey
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.fetch_response import FetchResponse, PartitionData
-from klamm.protocol.schema.list_offsets_request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from klamm.protocol.schema.list_offsets_response import ListOffsetsResponse
 from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, TopicId
 
 if TYPE_CHECKING:
@@ -35,8 +34,6 @@ __all__ = ["LeaderFetcher"]
 
 _logger = logging.getLogger(__name__)
 
-_LATEST: Final = -1
-_EARLIEST: Final = -2
 _BATCHES_AT_ONCE: Final = 100
 """Number of batches that are appended in a step."""
 _SHORTEST_WAIT_MS: Final = 1.0
@@ -288,12 +285,21 @@ class LeaderFetcher:
         self._fail(followed, str(error))
 
     async def _append(self, followed: FollowedLog, position: FetchPosition, data: PartitionData) -> bool:
-        """Appends some batches at a time. Returns False if the partition is not followed any more, or in another leader
-        epoch: the rest of the answer is outdated then."""
+        """Appends some batches at a time. Returns False if the rest of the answer is not needed.
+
+        That is so if the partition is not followed any more, or in another leader epoch, or if its log begins within
+        the first batch: then the log begins again with this batch, and is fetched from there on.
+        """
         log = followed.log
         left = memoryview(data.records or b"")
         if left:
             self._quotas.received(log, len(left))
+            first = log.following.batch_across_start(left, followed.leader_epoch)
+            if first is not None:
+                _logger.info("%s begins with a batch that begins below its log start offset", log)
+                self._fetch.pause(followed.key)
+                self._truncations.begin_with(followed, first, self._on_truncated)
+                return False
         while left:
             done = log.following.append(
                 left, self._clock(), leader_epoch=followed.leader_epoch, most_batches=_BATCHES_AT_ONCE
@@ -365,8 +371,8 @@ class LeaderFetcher:
         if followed is None:
             return
         try:
-            leader_end = await self._ask_for_offset(followed, _LATEST)
-            leader_start = await self._ask_for_offset(followed, _EARLIEST)
+            leader_end = await ask_for_offset(self._peers, self._node_id, followed, LATEST)
+            leader_start = await ask_for_offset(self._peers, self._node_id, followed, EARLIEST)
             if self._logs.get(key) is not followed or self._fetch.answered(key) != position:
                 return  # another leader, or another leader epoch
             log = followed.log
@@ -383,16 +389,3 @@ class LeaderFetcher:
             self._fail(followed, str(error))
         else:
             self._continue(followed)
-
-    async def _ask_for_offset(self, followed: FollowedLog, timestamp: int) -> Offset:
-        """Returns the first or the last offset of the leader's log. Raises KafkaError, PeerUnavailable."""
-        partition = ListOffsetsPartition(
-            partition_index=followed.key[1], current_leader_epoch=followed.leader_epoch, timestamp=timestamp
-        )
-        topic = ListOffsetsTopic(name=followed.log.topic_partition.topic, partitions=[partition])
-        request = ListOffsetsRequest(replica_id=self._node_id, topics=[topic])
-        response = await self._peers.request(self._leader, request, ListOffsetsResponse)
-        answer = response.topics[0].partitions[0]
-        if answer.error_code:
-            raise KafkaError(ErrorCode(answer.error_code), "the leader does not tell its offsets")
-        return Offset(answer.offset)

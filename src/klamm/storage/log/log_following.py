@@ -226,6 +226,39 @@ class LogFollowing:
         """
         self._truncation.restart_at(offset, now_ms)
 
+    def batch_across_start(self, records: memoryview | bytes, leader_epoch: LeaderEpoch) -> bytes | None:
+        """Returns the first batch if this log is empty and its log start offset lies within that batch, otherwise None.
+
+        The leader's log start offset may lie within a batch (DeleteRecords). A follower that begins there gets the
+        whole batch, and passes it to `begin_with`.
+        """
+        end = self._log.log_end_offset
+        if self._log.log_start_offset < end:
+            return None
+        view = memoryview(records)
+        position, header = next(iterate_batches(view), (0, None))
+        if header is None or not header.base_offset < end <= header.last_offset:
+            return None
+        if header.partition_leader_epoch > leader_epoch or not batch_crc_is_valid(view, position, header):
+            return None  # `append` says what is wrong
+        return bytes(view[position : position + header.size_bytes])
+
+    def begin_with(self, batch: bytes, now_ms: Millis) -> None:
+        """Lets the log begin with a batch of `batch_across_start`. Its log start offset stays where it is.
+
+        Source: `Partition.appendRecordsToFollowerOrFutureReplica` (`UnexpectedAppendOffsetException`). Raises
+        `KafkaError` KAFKA_STORAGE_ERROR: the log is empty as before, or offline.
+        """
+        log, start = self._log, self._log.log_start_offset
+        _, header = next(iterate_batches(memoryview(batch)))
+        self._truncation.begin_earlier(header.base_offset, now_ms)
+        try:
+            self.append(batch, now_ms)
+        except KafkaError:
+            if log.offline_reason is None:
+                self._truncation.restart_at(start, now_ms)
+            raise
+
     def raise_log_start_offset(self, offset: Offset) -> None:
         """Follows the leader's log start offset, as far as this log's high watermark has come."""
         self._retention.follow_log_start_offset(offset)

@@ -70,6 +70,15 @@ class LogTruncation:
         """Returns what the checkpoints must contain before the log begins again at `offset`."""
         return LogOffsets(self._sync.recovery_point, offset, self._log.high_watermark)
 
+    def offsets_after_earlier_begin(self, offset: Offset) -> LogOffsets:
+        """Returns what the checkpoints must contain before the empty log begins again at `offset`, below its log start
+        offset.
+
+        A start that finds no batch there begins at the log start offset, and must not miss records below it.
+        """
+        log = self._log
+        return LogOffsets(min(self._sync.recovery_point, offset), log.log_start_offset, log.high_watermark)
+
     def truncate_to(self, offset: Offset, now_ms: Millis) -> bool:
         """Truncates the log so that it ends at `offset`, or at the end of the last batch below it.
 
@@ -115,17 +124,33 @@ class LogTruncation:
         log = self._log
         log.check_online()
         assert offset > log.log_end_offset, "the records below the end might be needed"
+        offsets = self.offsets_after_restart(offset)
+        log.log_start_offset = offset
+        self._begin_at(offset, offsets, now_ms)
+        log.high_watermark = offset
+
+    def begin_earlier(self, offset: Offset, now_ms: Millis) -> None:
+        """Lets an empty log end at `offset`, below its log start offset, so that a batch from there on can be appended.
+
+        The caller must append a batch that ends above the log start offset, before anyone else looks at the log. Raises
+        `KafkaError` KAFKA_STORAGE_ERROR, which leaves the log offline.
+        """
+        log = self._log
+        log.check_online()
+        assert offset < log.log_start_offset == log.log_end_offset, "records would be removed"
+        self._begin_at(offset, self.offsets_after_earlier_begin(offset), now_ms)
+
+    def _begin_at(self, offset: Offset, offsets: LogOffsets, now_ms: Millis) -> None:
+        log = self._log
         self._reader.forget_positions()
         try:
-            offsets = self.offsets_after_restart(offset)
-            log.log_start_offset = offset
             self._services.before_truncation(log.topic_partition, offsets)
             with self._producers.snapshot_lock:
                 self._sync.forget_above(offset)
                 self._epochs.clear()
                 log.segments.restart_at(offset, now_ms)
                 self._sync.made_file(log.segments[-1].path)
-                log.log_end_offset = log.high_watermark = offset
+                log.log_end_offset = offset
                 self._producers.restart_at(offset)
         except (OSError, BadBatch, CorruptIndex, Damage) as error:
             raise self._failed(f"it can't begin again at offset {offset}", error) from error

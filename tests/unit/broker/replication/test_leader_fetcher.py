@@ -1,4 +1,7 @@
-"""Tests how a follower fetches whose log can't be written to now and then. Time is simulated."""
+"""Tests how a follower fetches: a log that can't be written to now and then, and one that begins within a batch.
+
+Time is simulated.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 from tests.support.failing_calls import failing
-from tests.support.log_folder import NOW_MS, ORDERS, TOPIC_ID, LogFolder, append, sent
+from tests.support.log_folder import NOW_MS, ORDERS, TOPIC_ID, LogFolder, append, read_bytes, sent
 
 from klamm.broker.partitions.followed_partition import FollowerReads
 from klamm.broker.partitions.replica_logs import FollowedLog, ReplicaLogs
@@ -24,7 +27,7 @@ from klamm.core.replication.follower_fetch import FetchLimits
 from klamm.metadata.service import MetadataService
 from klamm.protocol.schema.fetch_request import FetchRequest
 from klamm.protocol.schema.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
-from klamm.protocol.types import BrokerId, LeaderEpoch
+from klamm.protocol.types import BrokerId, LeaderEpoch, Offset
 from klamm.worker.simulated_loop import SimulatedLoop
 
 _LEADER, _FOLLOWER = BrokerId(1), BrokerId(2)
@@ -55,6 +58,8 @@ class _Leader:
         self._loop = loop
         self.end_offset = 0
         self.log_start_offset = 0
+        self.first_batch: bytes | None = None
+        """The records of the first answer, if they are not one record at the fetch offset."""
         self.fetched: list[tuple[float, int, int]] = []
         """Time in seconds, fetch offset and log start offset of each Fetch that names the partition."""
         self._offset: int | None = None
@@ -72,11 +77,10 @@ class _Leader:
             await asyncio.sleep(_WAIT_S)
         if self._offset is None:
             return FetchResponse(session_id=1)
-        data = PartitionData(
-            high_watermark=self.end_offset,
-            log_start_offset=self.log_start_offset,
-            records=sent(self._offset, _EPOCH) if self._offset < self.end_offset else None,
-        )
+        records = sent(self._offset, _EPOCH) if self._offset < self.end_offset else None
+        if self.first_batch is not None:
+            records, self.first_batch = self.first_batch, None
+        data = PartitionData(high_watermark=self.end_offset, log_start_offset=self.log_start_offset, records=records)
         return FetchResponse(session_id=1, responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])])
 
 
@@ -186,6 +190,28 @@ def test_a_replica_without_room_deletes_what_its_leader_has_deleted(loop: Simula
             await asyncio.sleep(5)
             assert (follower.log.log_start_offset, follower.log.log_end_offset) == (1, 1)
             assert leader.fetched[-1][1:] == (1, 1)
+        follower.stop()
+
+    loop.run_until_complete(run())
+
+
+def test_a_replica_that_begins_within_a_batch_takes_it_over(loop: SimulatedLoop, folder: LogFolder) -> None:
+    """The leader's log begins at offset 3, within a batch, after a DeleteRecords. A new replica begins there: it takes
+    the whole batch over, keeps the log start offset, and fetches on behind the batch."""
+
+    async def run() -> None:
+        leader = _Leader(loop)
+        leader.end_offset, leader.log_start_offset = 6, 3
+        leader.first_batch = sent(1, _EPOCH, last_offset_delta=3)
+        folder.create().following.restart_at(Offset(3), NOW_MS)
+        follower = _Follower(folder, leader)
+        follower.follow()
+        while follower.log.log_end_offset < leader.end_offset:  # noqa: ASYNC110 - waits for a thread
+            await asyncio.sleep(0)
+        await asyncio.sleep(1)
+        assert (follower.log.log_start_offset, follower.log.log_end_offset, follower.log.high_watermark) == (3, 6, 6)
+        assert read_bytes(follower.log) == sent(1, _EPOCH, last_offset_delta=3) + sent(5, _EPOCH)
+        assert [offset for _, offset, _ in leader.fetched] == [3, 5, 6]
         follower.stop()
 
     loop.run_until_complete(run())

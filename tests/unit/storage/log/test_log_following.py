@@ -310,6 +310,59 @@ def test_crash_while_the_log_begins_again_loses_nothing_that_counts(folders: tup
     assert (follower.log_start_offset, follower.log_end_offset) == (100, 100)
 
 
+@pytest.mark.parametrize("ending", ["none", "restart", "crash"])
+def test_log_begins_with_a_batch_across_its_start(folders: tuple[LogFolder, LogFolder], ending: str) -> None:
+    """The leader's log may begin within a batch (DeleteRecords). A follower that begins there takes over the whole
+    batch and keeps its log start offset, also after a crash or a restart."""
+    follower = folders[1].log()
+    append(follower)
+    follower.following.restart_at(Offset(53), NOW_MS)
+    records = sent(50, 1, last_offset_delta=4) + sent(55, 1)
+    first = follower.following.batch_across_start(records, LeaderEpoch(1))
+    assert first == sent(50, 1, last_offset_delta=4)
+    follower.following.begin_with(first, NOW_MS)
+    assert follower.following.append(sent(55, 1), NOW_MS)
+    folders[1].directory.checkpoint().result()
+    if ending != "none":
+        getattr(folders[1], ending)()
+    follower = folders[1].log()
+    assert not follower.is_offline
+    assert (follower.log_start_offset, follower.log_end_offset, follower.latest_epoch) == (53, 56, 1)
+    assert follower.high_watermark == 53
+    assert read_bytes(follower) == records
+
+
+def test_log_takes_no_other_batch_for_one_across_its_start(folders: tuple[LogFolder, LogFolder]) -> None:
+    """Only the first batch for an empty log may begin below the log start offset, and it must end above it."""
+    following = folders[1].log().following
+    following.restart_at(Offset(53), NOW_MS)
+    epoch = LeaderEpoch(1)
+    damaged = bytearray(sent(50, 1, last_offset_delta=4))
+    damaged[-1] ^= 1
+    for records in (b"", sent(53, 1), sent(60, 1), sent(50, 1, last_offset_delta=2), bytes(damaged), damaged[:20]):
+        assert following.batch_across_start(bytes(records), epoch) is None
+    assert following.batch_across_start(sent(50, 2, last_offset_delta=4), epoch) is None
+    following.append(sent(53, 1), NOW_MS)
+    assert following.batch_across_start(sent(50, 1, last_offset_delta=9), epoch) is None
+
+
+def test_log_that_can_not_take_its_first_batch_stays_empty(folders: tuple[LogFolder, LogFolder]) -> None:
+    """A full disk leaves the log as it was. Once the disk has room, the log begins with the batch."""
+    follower = folders[1].log()
+    follower.following.restart_at(Offset(53), NOW_MS)
+    batch_across = sent(50, 1, last_offset_delta=4)
+    with failing("pwritev", errno.ENOSPC), pytest.raises(KafkaError):
+        follower.following.begin_with(batch_across, NOW_MS)
+    assert not follower.is_offline
+    assert (follower.log_start_offset, follower.log_end_offset, follower.high_watermark) == (53, 53, 53)
+    folders[1].crash()
+    follower = folders[1].log()
+    assert (follower.log_start_offset, follower.log_end_offset) == (53, 53)
+    follower.following.begin_with(batch_across, NOW_MS)
+    assert (follower.log_start_offset, follower.log_end_offset) == (53, 55)
+    assert read_bytes(follower) == batch_across
+
+
 def test_log_start_offset_follows_up_to_the_high_watermark(folders: tuple[LogFolder, LogFolder]) -> None:
     """Uncommitted records are never deleted, and the start never falls."""
     follower = folders[1].log()

@@ -162,6 +162,29 @@ def test_log_that_begins_again_is_whole_or_empty(tmp_path: Path, strike: Strike,
 
 
 @STRIKES
+def test_log_that_begins_with_a_batch_across_its_start_is_whole_or_empty(
+    tmp_path: Path, strike: Strike, tries: int
+) -> None:
+    """I8: after a crash the log is as before, begins empty at its new start, or has the batch that begins below it."""
+
+    def begin(log: Log) -> None:
+        log.following.restart_at(Offset(100), NOW_MS)
+        log.following.begin_with(sent(98, 1, last_offset_delta=3), NOW_MS)
+
+    found = set()
+    for log, is_saved in logs_after_crashes(tmp_path, begin, strike, tries=tries):
+        assert not log.is_offline
+        state = log.log_start_offset, log.log_end_offset
+        assert state in {(0, 12), (100, 100), (100, 102)}
+        assert state == (100, 102) or not is_saved
+        found.add(state)
+        if state == (100, 100):
+            log.following.begin_with(sent(98, 1, last_offset_delta=3), NOW_MS)
+        append(log, leader_epoch=2)
+    assert len(found) == 3
+
+
+@STRIKES
 def test_truncation_leaves_a_beginning_of_the_log(tmp_path: Path, strike: Strike, tries: int) -> None:
     """I8: after a crash the log ends where it did before, where it was truncated, or in between, with the bytes, epochs
     and producers up to there. A power failure may restore what was removed; then the leader has it removed again."""
