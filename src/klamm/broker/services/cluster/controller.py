@@ -134,12 +134,10 @@ class Controller:
 def _without_preferred_leader(image: MetadataImage) -> Work[list[TopicPartition]]:
     """Finds the partitions that another replica leads although the preferred one is in sync."""
     found: list[TopicPartition] = []
-    seen = 0
-    for topic in image.topics.values():
-        for partition in topic.partitions:
-            if partition.leader not in (NO_BROKER, partition.replicas[0]) and partition.replicas[0] in partition.isr:
-                found.append(TopicPartition(topic.name, partition.index))
-            seen += 1
-            if seen % _PARTITIONS_PER_STEP == 0:
-                yield None
+    partitions = ((topic.name, partition) for topic in image.topics.values() for partition in topic.partitions)
+    for seen, (topic, partition) in enumerate(partitions, 1):
+        if partition.leader not in (NO_BROKER, partition.replicas[0]) and partition.replicas[0] in partition.isr:
+            found.append(TopicPartition(topic, partition.index))
+        if seen % _PARTITIONS_PER_STEP == 0:
+            yield None
     return found
