@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.socket_reads import receive_exactly
 
 from klamm.protocol.api import ApiKey
 from klamm.protocol.codec import decode, encode
@@ -49,15 +50,6 @@ def frame(api_key: int, version: int, body: bytes, correlation_id: int = 7) -> b
 def receive_frame(connection: socket.socket) -> bytes:
     size = struct.unpack(">i", receive_exactly(connection, 4))[0]
     return receive_exactly(connection, size)
-
-
-def receive_exactly(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        piece = connection.recv(size - len(data))
-        assert piece, f"the broker closed the connection after {len(data)} of {size} bytes"
-        data += piece
-    return data
 
 
 def is_closed(connection: socket.socket) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.socket_reads import receive_exactly
 from tests.support.wire import Wire
 
 from klamm.protocol.schema.api_versions_request import ApiVersionsRequest
@@ -41,16 +42,6 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
-def receive(connection: socket.socket, size: int) -> bytes:
-    """Returns the next bytes, which may come in pieces."""
-    data = b""
-    while len(data) < size:
-        piece = connection.recv(size - len(data))
-        assert piece, f"the broker closed the connection after {len(data)} of {size} bytes"
-        data += piece
-    return data
-
-
 @pytest.mark.usefixtures("many_files")
 def test_five_thousand_idle_connections() -> None:
     """Five thousand idle connections use less than 6000 bytes each. A few of them then get answers to requests, and
@@ -67,7 +58,7 @@ def test_five_thousand_idle_connections() -> None:
         assert resident_bytes() - before < CONNECTIONS * BYTES_EACH
         for connection in (idle[0], idle[CONNECTIONS // 2], idle[-1]):
             connection.sendall(FRAME)
-            assert receive(connection, 8)[4:] == CORRELATION_ID
+            assert receive_exactly(connection, 8)[4:] == CORRELATION_ID
         for connection in idle:
             connection.close()
         wire.call(ApiVersionsResponse, 3, request)
