@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from bench.peers import Peer, RunningCluster
 from bench.wire import Connection
 from bench.workload import PARTITIONS, ClusterWorkload, Figure, LifeWorkload, Load
-from bench.workloads.throughput import consume_all, produce_all
+from bench.workloads.throughput import OF_SEVERAL_BROKERS, consume_all, produce_all
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
 from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
 from klamm.protocol.schema.offset_commit_request import (
@@ -44,9 +44,6 @@ _LATENCY_SECONDS = 5
 _LATENCY_WARM_UP_SECONDS = 60
 """The JVM compiles code during the first minute: without a warm-up, each of Kafka's rounds is faster than the one
 before."""
-_CONSUMER = {"fetch.queue.backoff.ms": "10"}
-"""By default librdkafka stops to fetch a partition for a second when its queue is full. Three brokers fill the queue
-faster than the client empties it, so the row would show these seconds."""
 _BEFORE_KILL_S = 2.0
 _AFTER_KILL_S = 2.0
 _FAILOVER_LIMIT_S = 90.0
@@ -68,7 +65,7 @@ def _produce(size_bytes: int, count: int) -> Callable[[RunningCluster, Load, str
 
 
 def _consume(running: RunningCluster, load: Load, topic: str) -> Mapping[str, float]:
-    return consume_all(running, load, "to-read", count=load.scaled(_SMALL_COUNT), settings=_CONSUMER)
+    return consume_all(running, load, "to-read", count=load.scaled(_SMALL_COUNT), settings=OF_SEVERAL_BROKERS)
 
 
 def _fill(running: RunningCluster, load: Load) -> None:

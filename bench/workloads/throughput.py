@@ -7,9 +7,12 @@ from collections.abc import Mapping
 from bench.peers import RunningCluster, RunningPeer
 from bench.workload import PARTITIONS, Load
 
-__all__ = ["consume_all", "produce_all"]
+__all__ = ["OF_SEVERAL_BROKERS", "consume_all", "produce_all"]
 
 SETTINGS = {"acks": "all", "linger.ms": "5"}
+OF_SEVERAL_BROKERS = {"fetch.queue.backoff.ms": "10"}
+"""How a consumer reads from several brokers. By default librdkafka stops to fetch a partition for a second when its
+queue is full. Several brokers fill the queue faster than the client empties it, so a row would show these seconds."""
 
 
 def produce_all(

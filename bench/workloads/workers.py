@@ -18,7 +18,7 @@ from bench.measure import cpu_seconds, resident_bytes
 from bench.peers import Peer, RunningPeer
 from bench.workload import PARTITIONS, Figure, LifeWorkload, Load, SteadyWorkload
 from bench.workloads.many_groups import measure_groups
-from bench.workloads.throughput import consume_all, produce_all
+from bench.workloads.throughput import OF_SEVERAL_BROKERS, consume_all, produce_all
 
 __all__ = ["WORKLOADS"]
 
@@ -69,7 +69,7 @@ def _writes(name: str, title: str, measure: Measure) -> SteadyWorkload:
 
 def _reads() -> SteadyWorkload:
     def read(running: RunningPeer, load: Load, topic: str) -> Mapping[str, float]:
-        return consume_all(running, load, topic, count=load.scaled(_COUNT))
+        return consume_all(running, load, topic, count=load.scaled(_COUNT), settings=OF_SEVERAL_BROKERS)
 
     def prepare(running: RunningPeer, load: Load) -> None:
         _produce(running, load, "to-read")
