@@ -33,7 +33,9 @@ _INTRODUCTIONS = {
     "spark-sink": "How fast klamm's Spark sink writes, next to Spark's own Kafka connector. The columns are the "
     "brokers; the rows compare the two sinks on the same broker, with equal settings of the producer. One of them, "
     "`linger.ms=5`, has an effect on the connector only: klamm's sink fills record batches from whole tables of "
-    "rows, and never waits for more. The connector's sink writes at least once only.",
+    "rows, and never waits for more. The connector's sink writes at least once only. Two cores can't carry the stream "
+    "of 50,000 records/s: consumer, producer, broker and Spark share them. Its records wait for seconds with each "
+    "sink, so the latencies there tell which query falls behind less.",
     "clusters": "The cost of three brokers on one machine that copy each partition, and the time of a failover. "
     "klamm's memory and processor time include etcd's. Each row starts new brokers. Apache Kafka's JVMs compile "
     "code while they run, so its first rounds may be slower: see the figures of each round.",
