@@ -17,8 +17,17 @@ from klamm.cli.errors import UsageError
 from klamm.cli.output import new_console, show_rows
 from klamm.errors import KlammError
 from klamm.insight.errors import ClusterError
-from klamm.insight.group.environment_progress import EnvironmentGroup, EnvironmentProgress, behind, look_at
-from klamm.insight.words import PartitionKey, count, lag_words, moment, span
+from klamm.insight.group.environment_progress import (
+    EnvironmentGroup,
+    EnvironmentProgress,
+    behind,
+    environments_in,
+    has_peers,
+    look_at,
+    partitions_of,
+    total_behind,
+)
+from klamm.insight.words import count, lag_words, moment, span
 
 __all__ = ["COLUMNS", "compare"]
 
@@ -91,10 +100,9 @@ def _places(arguments: argparse.Namespace) -> Iterator[EnvironmentGroup]:
             yield EnvironmentGroup(
                 (context.environment if is_only_one else None) or context.name, group, access_of(here)
             )
-    for group in _groups(arguments):
-        prefix = group.removesuffix(f".{name}")
-        if prefix not in ("", group) and (arguments.bootstrap_server, group) not in known:
-            yield EnvironmentGroup(prefix, group, access_of(arguments))
+    for environment, group in environments_in(_groups(arguments), name).items():
+        if (arguments.bootstrap_server, group) not in known:
+            yield EnvironmentGroup(environment, group, access_of(arguments))
 
 
 def _groups(arguments: argparse.Namespace) -> list[str]:
@@ -103,7 +111,7 @@ def _groups(arguments: argparse.Namespace) -> list[str]:
         access = access_of(arguments)
         admin = access.admin_client()  # must live while its future is pending
         listing = access.result_of(admin.list_consumer_groups())
-        return sorted(group.group_id for group in listing.valid or ())
+        return [group.group_id for group in listing.valid or ()]
     except ClusterError:
         if arguments.chosen_by == "the default":
             return []
@@ -111,7 +119,7 @@ def _groups(arguments: argparse.Namespace) -> list[str]:
 
 
 def _rows(progress: Sequence[EnvironmentProgress]) -> Iterator[dict[str, Any]]:
-    for key in _keys(progress):
+    for key in partitions_of(progress):
         for each in progress:
             start_and_end = each.ends.get(key)
             yield {
@@ -126,10 +134,6 @@ def _rows(progress: Sequence[EnvironmentProgress]) -> Iterator[dict[str, Any]]:
                 "behind": behind(progress, each, key),
                 "last_commit": _iso(each.commit_ms.get(key)),
             }
-
-
-def _keys(progress: Sequence[EnvironmentProgress]) -> list[PartitionKey]:
-    return sorted(set().union(*(each.committed for each in progress)))
 
 
 def _iso(milliseconds: int | None) -> str | None:
@@ -160,13 +164,13 @@ def _show_side_by_side(progress: Sequence[EnvironmentProgress]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("TOPIC", overflow="fold")
     table.add_column("PARTITION", justify="right")
-    has_peers = [sum(other.cluster_id == each.cluster_id for other in progress) > 1 for each in progress]
-    for each, is_compared in zip(progress, has_peers, strict=True):
+    are_compared = [has_peers(progress, each) for each in progress]
+    for each, is_compared in zip(progress, are_compared, strict=True):
         for heading in (each.place.label, "LAG", *(["BEHIND"] if is_compared else [])):
             table.add_column(Text(heading), justify="right")
-    for key in _keys(progress):
+    for key in partitions_of(progress):
         cells = [key[0], str(key[1])]
-        for each, is_compared in zip(progress, has_peers, strict=True):
+        for each, is_compared in zip(progress, are_compared, strict=True):
             numbers = (each.committed.get(key), each.lag(key), *([behind(progress, each, key)] if is_compared else []))
             cells += ["none" if number is None else f"{number}" for number in numbers]
         table.add_row(*cells)
@@ -178,12 +182,12 @@ def _show_side_by_side(progress: Sequence[EnvironmentProgress]) -> None:
 def _summary(progress: Sequence[EnvironmentProgress], one: EnvironmentProgress, now_ms: int) -> str:
     if not one.committed:
         return "has committed nothing"
-    parts = [lag_words(map(one.lag, _keys(progress)))]
-    distance = sum(behind(progress, one, key) or 0 for key in one.committed)
+    parts = [lag_words(map(one.lag, partitions_of(progress)))]
+    distance = total_behind(progress, one)
     if distance:
         parts.append(f"{count(distance, 'record')} behind")
-    if one.commit_ms:
-        last_ms = max(one.commit_ms.values())
+    last_ms = one.last_commit_ms
+    if last_ms is not None:
         parts.append(f"last commit {moment(last_ms)}, {span(now_ms - last_ms)} ago")
     if len({each.cluster_id for each in progress}) > 1:
         parts.append(f"on {one.place.access.bootstrap_servers}")

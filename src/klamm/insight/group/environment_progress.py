@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -11,7 +11,16 @@ from klamm.insight.group.coordinator_tail import CoordinatorTail
 from klamm.insight.group.group_offsets import committed_offsets, end_offsets, lag
 from klamm.insight.words import PartitionKey
 
-__all__ = ["EnvironmentGroup", "EnvironmentProgress", "behind", "look_at"]
+__all__ = [
+    "EnvironmentGroup",
+    "EnvironmentProgress",
+    "behind",
+    "environments_in",
+    "has_peers",
+    "look_at",
+    "partitions_of",
+    "total_behind",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +48,33 @@ class EnvironmentProgress:
         """Returns the number of records left to read; None without a commit."""
         start, end = self.ends.get(key, (None, None))
         return lag(self.committed.get(key), start, end)
+
+    @property
+    def last_commit_ms(self) -> int | None:
+        """The time of the newest known commit in ms; None if no time is known."""
+        return max(self.commit_ms.values(), default=None)
+
+
+def environments_in(group_ids: Iterable[str], name: str) -> dict[str, str]:
+    """Returns the groups that are named `<environment>.<name>`, by environment."""
+    suffix = f".{name}"
+    found = {each.removesuffix(suffix): each for each in sorted(group_ids) if each.endswith(suffix)}
+    return {environment: group for environment, group in found.items() if environment}
+
+
+def partitions_of(progress: Iterable[EnvironmentProgress]) -> list[PartitionKey]:
+    """Returns the partitions in which an environment has committed."""
+    return sorted(set().union(*(each.committed for each in progress)))
+
+
+def has_peers(progress: Iterable[EnvironmentProgress], one: EnvironmentProgress) -> bool:
+    """Returns whether there is another environment on the cluster of `one`, so that their offsets can be compared."""
+    return sum(each.cluster_id == one.cluster_id for each in progress) > 1
+
+
+def total_behind(progress: Sequence[EnvironmentProgress], one: EnvironmentProgress) -> int:
+    """Returns how many records `one` is behind the furthest environments on its cluster, over all partitions."""
+    return sum(behind(progress, one, key) or 0 for key in one.committed)
 
 
 def behind(progress: Sequence[EnvironmentProgress], one: EnvironmentProgress, key: PartitionKey) -> int | None:
