@@ -85,6 +85,20 @@ def test_a_micro_batch_that_spark_repeats_is_dropped(
     assert files_in(tmp_path / "klamm-sink") == []
 
 
+def test_a_checkpoint_whose_path_has_special_characters(
+    spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path
+) -> None:
+    """Source and sink find the checkpoint, also if its path has a space and something that looks like an escape."""
+    checkpoint = tmp_path / "a b%20c"
+    source.produce(range(60))
+    copy(spark, source, topic, checkpoint, **{"klamm.sink.inline.bytes": "0"})
+
+    assert values(topic) == numbers(60)
+    assert {"commits", "klamm-sink", "metadata", "offsets", "sources"} <= {path.name for path in checkpoint.iterdir()}
+    assert (checkpoint / "sources" / "0" / "0").exists()
+    assert [path.name for path in tmp_path.iterdir()] == [checkpoint.name]
+
+
 @pytest.mark.parametrize("scheme", ["", "file://", "local://"])
 def test_large_tasks_move_to_a_file(
     spark: SparkSession, source: Topic, topic: Topic, tmp_path: Path, scheme: str

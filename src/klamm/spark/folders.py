@@ -1,4 +1,7 @@
-"""Folders of the sink: on a local path, or on any file system that `pyarrow.fs` knows.
+"""Folders of checkpoints and of the sink: on a local path, or on any file system that `pyarrow.fs` knows.
+
+A location is a path as in Hadoop, or a URI whose path is not percent-encoded, again as in Hadoop. A query behind `?` is
+for `pyarrow.fs`.
 
 A local folder needs no pyarrow, whose import would take longer than the whole commit of a small micro-batch.
 The methods raise `OSError`. Names are relative to the folder, with slashes.
@@ -14,15 +17,29 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, cast
+from urllib.parse import quote, unquote
 
 if TYPE_CHECKING:
     from pyarrow import fs
 
-__all__ = ["Folder", "absolute_location", "folder_at"]
+__all__ = [
+    "Folder",
+    "absolute_location",
+    "folder_at",
+    "folder_and_name",
+    "local_path_of_uri",
+    "without_credentials",
+]
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 # Hadoop's names of S3, which pyarrow does not know.
 _SCHEMES_OF_S3: Final = ("s3a:", "s3n:")
+_FILE: Final = re.compile(r"file:(?://[^/]*)?", re.IGNORECASE)
+_REMOTE: Final = re.compile(r"(?P<place>[^/]*//[^/?]*)(?P<path>[^?]*)(?P<query>.*)", re.DOTALL)
+# In the URIs of pyarrow: key and secret before the host, secrets of Azure as parameters. Behind a host, there may be a
+# port, and an @ in the path. A secret may have slashes, although pyarrow then refuses it.
+_USER_AND_SECRET: Final = re.compile(r"(?<=://)[^/@:?]*:(?!\d*(?:/|$))[^?]*(?=@)")
+_SECRET_PARAMETER: Final = re.compile(r"(?<=[?&])([^=&]*(?:secret|password|token|key|sig)[^=&]*)=[^&]*", re.IGNORECASE)
 
 
 class Folder(Protocol):
@@ -59,9 +76,27 @@ def absolute_location(location: str) -> str:
     scheme = _SCHEME.match(location)
     if scheme is None:
         return os.path.abspath(location)
-    if scheme[1].lower() == "file":
-        return os.path.abspath("/" + location[scheme.end() :].lstrip("/"))
+    is_local = _FILE.match(location)
+    if is_local is not None:
+        return os.path.abspath("/" + location[is_local.end() :].lstrip("/"))
     return location
+
+
+def local_path_of_uri(uri: str) -> str:
+    """Returns the path in a `file:` URI whose path is percent-encoded."""
+    return absolute_location(unquote(uri))
+
+
+def folder_and_name(location: str) -> tuple[str, str]:
+    """Splits the location of a file into that of its folder and its name. A query stays with the folder."""
+    path, mark, query = location.partition("?") if _SCHEME.match(location) else (location, "", "")
+    folder, _, name = path.rpartition("/")
+    return f"{folder or '/'}{mark}{query}", name
+
+
+def without_credentials(location: str) -> str:
+    """Returns the location for messages: a URI may hold credentials of an object store."""
+    return _SECRET_PARAMETER.sub(r"\1=…", _USER_AND_SECRET.sub("…", location))
 
 
 def folder_at(location: str) -> Folder:
@@ -120,7 +155,8 @@ class _LocalFolder:
 
 class _RemoteFolder:
     def __init__(self, uri: str) -> None:
-        self._files, self._root = _opened(uri, os.getpid())
+        self._files, root = _opened(uri, os.getpid())
+        self._root = root.rstrip("/")
 
     def read(self, name: str) -> bytes | None:
         try:
@@ -185,8 +221,12 @@ def _opened(uri: str, process_id: int) -> tuple[fs.FileSystem, str]:
     scheme = _SCHEME.match(uri)
     assert scheme is not None
     known = "s3:" + uri[scheme.end() :] if scheme[0].lower() in _SCHEMES_OF_S3 else uri
+    parts = _REMOTE.fullmatch(known)
+    if parts is not None:
+        known = f"{parts['place']}{quote(parts['path'])}{parts['query']}"
     try:
         files, root = fs.FileSystem.from_uri(known)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise OSError(f"pyarrow.fs can't open {uri}: {error}") from None
+        reason = str(error).replace(known, without_credentials(known))
+        raise OSError(f"pyarrow.fs can't open {without_credentials(uri)}: {reason}") from None
     return files, root

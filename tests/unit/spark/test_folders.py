@@ -7,15 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from klamm.spark.folders import Folder, _RemoteFolder, absolute_location, folder_at
+from klamm.spark.folders import (
+    Folder,
+    _RemoteFolder,
+    absolute_location,
+    folder_and_name,
+    folder_at,
+    local_path_of_uri,
+    without_credentials,
+)
 from klamm.spark.sink.checkpoint_files import read_batch
 from klamm.spark.sink.marker_errors import CheckpointUnreadable
 
 
 @pytest.fixture(params=["local", "pyarrow"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
-    """Returns a folder that does not exist yet."""
-    place = str(tmp_path / "folder")
+    """Returns a folder that does not exist yet. Its path has a space and a percent sign: they are no escapes."""
+    place = str(tmp_path / "a folder%20")
     return folder_at(place) if request.param == "local" else _RemoteFolder(f"file://{place}")
 
 
@@ -62,6 +70,7 @@ def test_a_replacement_that_fails_leaves_nothing(folder: Folder) -> None:
         ("/a/b/", "/a/b"),
         ("file:/a b", "/a b"),
         ("file:///a", "/a"),
+        ("file://host/a", "/a"),
         ("s3a://bucket/a", "s3a://bucket/a"),
         ("a", os.path.abspath("a")),
     ],
@@ -102,3 +111,45 @@ def test_a_micro_batch_is_read_from_the_checkpoint(tmp_path: Path) -> None:
     assert (batch.query_id, batch.batch_id, batch.run_id, batch.previous_offsets_hash) == ("q", 1, "run", None)
     (tmp_path / "offsets" / "0").write_text("v1\n{}\n-")
     assert read_batch(str(tmp_path), 1, "run").previous_offsets_hash == batch.offsets_hash
+
+
+def test_the_path_of_an_encoded_uri() -> None:
+    """Spark percent-encodes the URIs of the files that it has written, unlike the location of a checkpoint."""
+    assert local_path_of_uri("file:/a%20b") == "/a b"
+    assert absolute_location("file:/a%20b") == "/a%20b"
+
+
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [
+        ("/a/b", ("/a", "b")),
+        ("/a?b", ("/", "a?b")),
+        ("s3://bucket/a/b", ("s3://bucket/a", "b")),
+        ("s3://bucket/a/b?endpoint_override=http://h:9", ("s3://bucket/a?endpoint_override=http://h:9", "b")),
+    ],
+)
+def test_a_file_is_split_into_folder_and_name(location: str, expected: tuple[str, str]) -> None:
+    """The query of a URI stays with the folder; a local path has no query."""
+    assert folder_and_name(location) == expected
+
+
+@pytest.mark.parametrize(
+    ("location", "expected"),
+    [
+        ("/a/b", "/a/b"),
+        ("s3://bucket/a?region=eu", "s3://bucket/a?region=eu"),
+        ("s3://key:word@bucket/a?region=eu", "s3://…@bucket/a?region=eu"),
+        ("abfss://container@account.dfs.core.windows.net/a", "abfss://container@account.dfs.core.windows.net/a"),
+        (
+            "abfs://account/a?client_id=x&client_secret=word&tenant_id=y",
+            "abfs://account/a?client_id=x&client_secret=…&tenant_id=y",
+        ),
+        ("s3://bucket/keys@home/a", "s3://bucket/keys@home/a"),
+        ("s3://key:a/b+c@bucket/a", "s3://…@bucket/a"),
+        ("s3://key:a@b@bucket/a", "s3://…@bucket/a"),
+        ("hdfs://name:8020/user@home/a", "hdfs://name:8020/user@home/a"),
+    ],
+)
+def test_messages_show_no_credentials(location: str, expected: str) -> None:
+    """A location in a message has no credentials; the rest of it stays."""
+    assert without_credentials(location) == expected

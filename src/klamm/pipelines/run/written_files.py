@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import re
 from typing import Final
-from urllib.parse import unquote
 
 from klamm.pipelines.errors import PipelineError
-from klamm.spark.folders import absolute_location, folder_at
+from klamm.spark.folders import absolute_location, folder_at, local_path_of_uri, without_credentials
 
 __all__ = ["written_files"]
 
@@ -34,12 +33,13 @@ def written_files(path: str) -> list[str]:
     folder = folder_at(location)
     files: list[str] = []
     batches = _names(folder.names(_LOG))
+    place = without_credentials(location)
     if not batches:
-        raise PipelineError(f"{location} has no files of a finished micro-batch that to_files() has written")
+        raise PipelineError(f"{place} has no files of a finished micro-batch that to_files() has written")
     for name in batches:
         version, *lines = (folder.read(f"{_LOG}/{name}") or b"").decode().splitlines() or [""]
         if version != _VERSION:
-            raise PipelineError(f"{location}/{_LOG}/{name} begins with {version!r}; klamm knows only {_VERSION}")
+            raise PipelineError(f"{place}/{_LOG}/{name} begins with {version!r}; klamm knows only {_VERSION}")
         files.extend(_local(json.loads(line)["path"]) for line in lines)
     return files
 
@@ -52,4 +52,4 @@ def _names(names: list[str]) -> list[str]:
 
 
 def _local(path: str) -> str:
-    return absolute_location(unquote(path)) if path.startswith(_LOCAL) else path
+    return local_path_of_uri(path) if path.startswith(_LOCAL) else path

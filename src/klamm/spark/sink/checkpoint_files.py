@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from klamm.spark.folders import Folder, folder_at
+from klamm.spark.folders import Folder, folder_at, without_credentials
 from klamm.spark.sink.checkpoint_batch import CheckpointBatch, query_id_of
 from klamm.spark.sink.marker_errors import CheckpointUnreadable
 
@@ -14,28 +14,29 @@ def read_batch(location: str, batch_id: int, run_id: str) -> CheckpointBatch:
 
     Raises `CheckpointUnreadable`.
     """
+    place = without_credentials(location)
     try:
         folder = folder_at(location)
-        query_id = query_id_of(_read(folder, location, "metadata"))
+        query_id = query_id_of(_read(folder, place, "metadata"))
         return CheckpointBatch.of(
             query_id=query_id,
             batch_id=batch_id,
             run_id=run_id,
-            offsets=_read(folder, location, f"offsets/{batch_id}"),
+            offsets=_read(folder, place, f"offsets/{batch_id}"),
             previous_offsets=None if batch_id == 0 else folder.read(f"offsets/{batch_id - 1}"),
         )
     except OSError as error:
         raise CheckpointUnreadable(
-            f"micro-batch {batch_id}: the driver can't read the checkpoint {location}: {error}. The sink reads it by "
+            f"micro-batch {batch_id}: the driver can't read the checkpoint {place}: {error}. The sink reads it by "
             "pyarrow.fs, or as a local path if the option checkpointLocation has no scheme"
         ) from error
 
 
-def _read(folder: Folder, location: str, name: str) -> bytes:
+def _read(folder: Folder, place: str, name: str) -> bytes:
     content = folder.read(name)
     if content is None:
         raise CheckpointUnreadable(
-            f"the checkpoint {location} has no file {name!r}: set the option checkpointLocation of the sink to the "
+            f"the checkpoint {place} has no file {name!r}: set the option checkpointLocation of the sink to the "
             "checkpoint of the query, with its scheme if it is not a local path"
         )
     return content

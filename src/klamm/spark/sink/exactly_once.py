@@ -15,7 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
 from klamm.errors import KlammError
-from klamm.spark.folders import absolute_location
+from klamm.spark.folders import absolute_location, without_credentials
 from klamm.spark.sink.checkpoint_batch import CheckpointBatch
 from klamm.spark.sink.checkpoint_files import read_batch
 from klamm.spark.sink.commit_errors import explained, overtaken
@@ -69,7 +69,7 @@ class ExactlyOnce:
         try:
             return self.stage(attempt, tables)
         except (KlammError, OSError) as error:
-            place = f"the staging folder {self._staging}: " if isinstance(error, OSError) else ""
+            place = f"the staging folder {without_credentials(self._staging)}: " if isinstance(error, OSError) else ""
             raise WriteFailed(
                 f"micro-batch {attempt.batch_id} of the query {attempt.query_id}: {place}{error}"
             ) from error
@@ -149,8 +149,9 @@ class ExactlyOnce:
         expected = self._options.micro_batch
         if expected is not None and expected.query_id != batch.query_id:
             raise CheckpointUnreadable(
-                f"the checkpoint {self._checkpoint} belongs to the query {batch.query_id}, and the micro-batch to the "
-                f"query {expected.query_id}: set the option checkpointLocation to the checkpoint of the query"
+                f"the checkpoint {without_credentials(self._checkpoint)} belongs to the query {batch.query_id}, and "
+                f"the micro-batch to the query {expected.query_id}: set the option checkpointLocation to the "
+                "checkpoint of the query"
             )
         return batch
 
@@ -189,7 +190,7 @@ class ExactlyOnce:
         try:
             Staging(self._staging).remove_up_to(batch.query_id, batch.batch_id)
         except OSError as error:
-            _logger.warning("the staging folder %s could not be cleaned: %s", self._staging, error)
+            _logger.warning("the staging folder %s could not be cleaned: %s", without_credentials(self._staging), error)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batch_id: int | None) -> None:
         """Ends a transaction that hangs, logs whether the topics have the micro-batch, and removes the tasks' files.

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterator
 from typing import IO, Final, NamedTuple
 
-from klamm.spark.folders import folder_at
+from klamm.spark.folders import folder_at, without_credentials
 from klamm.spark.sink.errors import StagedFileMissing, StagingDamaged, WriteFailed
 from klamm.spark.sink.staged_batches import StagedBatch, StagedTask, batch_prefix, read_batches
 
@@ -101,6 +101,7 @@ class Staging:
     def __init__(self, location: str) -> None:
         """Takes a result of `absolute_location`."""
         self._location = location
+        self._place = without_credentials(location)
 
     def batches(self, task: StagedTask) -> Iterator[StagedBatch]:
         """Yields the batches of a task. Raises `WriteFailed` if they can't be read, and its subclass
@@ -110,7 +111,7 @@ class Staging:
                 yield from read_batches(file, task.batches_count)
         except FileNotFoundError:
             raise StagedFileMissing(
-                f"the file {task.file} of a task is not in the staging folder {self._location}: the driver and all "
+                f"the file {task.file} of a task is not in the staging folder {self._place}: the driver and all "
                 "executors must see the same folder. Set klamm.sink.staging to a folder on a shared file system"
             ) from None
         except StagingDamaged as error:
@@ -118,7 +119,7 @@ class Staging:
                 f"the staged batches of a task ({task.file or 'in its message'}) are damaged: {error}"
             ) from None
         except OSError as error:
-            raise WriteFailed(f"the staging folder {self._location} can't be read: {error}") from error
+            raise WriteFailed(f"the staging folder {self._place} can't be read: {error}") from error
 
     def remove(self, task: StagedTask) -> None:
         """Removes the file of a task. Raises `OSError`."""

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from urllib.parse import unquote, urlsplit
-
-from pyarrow import fs
 
 from klamm.protocol.types import Offset, TopicPartition
+from klamm.spark.folders import Folder, absolute_location, folder_at
 from klamm.spark.source.offsets import offsets_to_json
 
-__all__ = ["is_last_finished", "open_location"]
+__all__ = ["is_last_finished"]
 
 
 def is_last_finished(location: str, end: Mapping[TopicPartition, Offset]) -> bool:
@@ -27,30 +25,19 @@ def is_last_finished(location: str, end: Mapping[TopicPartition, Offset]) -> boo
     before is the right one. If the next micro-batch does not move the source, the result may be False for a finished
     micro-batch. It is never True for an unfinished one.
 
-    `location` is a path or a URI with a file system of pyarrow. Raises `OSError` and pyarrow's errors.
+    `location` is a path or a URI, as in Hadoop. Raises `OSError`.
     """
-    files, path = open_location(location)
+    folder = folder_at(absolute_location(location))
     wanted = offsets_to_json(end)
-    for batch in _newest_two(files, f"{path}/offsets"):
-        with files.open_input_stream(f"{path}/offsets/{batch}") as stream:
-            lines = stream.read().decode().splitlines()
+    for batch in _newest_two(folder):
+        lines = (folder.read(f"offsets/{batch}") or b"").decode().splitlines()
         if any(_parsed(line) == wanted for line in lines):
-            return bool(files.get_file_info(f"{path}/commits/{batch}").is_file)
+            return folder.read(f"commits/{batch}") is not None
     return False
 
 
-def open_location(location: str) -> tuple[fs.FileSystem, str]:
-    """Returns the file system of a path or a URI, and the path in it. Raises what pyarrow raises."""
-    parts = urlsplit(location)
-    if parts.scheme in ("", "file"):
-        return fs.LocalFileSystem(), (unquote(parts.path) if parts.scheme else location).rstrip("/")
-    files, path = fs.FileSystem.from_uri(location)
-    return files, path.rstrip("/")
-
-
-def _newest_two(files: fs.FileSystem, folder: str) -> list[int]:
-    found = files.get_file_info(fs.FileSelector(folder, allow_not_found=True))
-    return sorted((int(each.base_name) for each in found if each.base_name.isdecimal()), reverse=True)[:2]
+def _newest_two(folder: Folder) -> list[int]:
+    return sorted((int(name) for name in folder.names("offsets") if name.isdecimal()), reverse=True)[:2]
 
 
 def _parsed(line: str) -> object:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from klamm.protocol.types import Offset, TopicPartition
-from klamm.spark.folders import Folder, absolute_location, folder_at
+from klamm.spark.folders import Folder, absolute_location, folder_at, without_credentials
 from klamm.spark.source.checkpoint.finished_offsets import newest_batch, planned_end
 from klamm.spark.source.offsets import PartitionOffsets
 
@@ -72,7 +72,9 @@ class FollowedCheckpoint:
             self._has_warned = False
         except OSError as error:
             if not self._has_warned:
-                _logger.warning("klamm.follow.checkpointLocation=%s can't be read: %s", self._location, error)
+                _logger.warning(
+                    "klamm.follow.checkpointLocation=%s can't be read: %s", without_credentials(self._location), error
+                )
             self._has_warned = True
 
     def _look(self) -> None:

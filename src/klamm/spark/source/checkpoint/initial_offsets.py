@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import json
 import logging
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from klamm.protocol.types import Offset, TopicPartition
+from klamm.spark.folders import Folder, absolute_location, folder_at, without_credentials
 from klamm.spark.query_checkpoints import SourceCheckpoint
-from klamm.spark.source.checkpoint.checkpoint_log import open_location
 from klamm.spark.source.errors import OptionError
 from klamm.spark.source.offsets import PartitionOffsets, offsets_from_json, offsets_to_json
 
@@ -44,40 +43,34 @@ class InitialOffsets:
         places = self._checkpoints()
         if len(places) != 1:
             return resolve()
-        place = f"{places[0].location}/sources/{places[0].source}/0"
+        name = f"sources/{places[0].source}/0"
+        place = f"{without_credentials(places[0].location)}/{name}"
         try:
-            if (found := _read(place)) is not None:
+            folder = folder_at(absolute_location(places[0].location))
+            if (found := _read(folder, name)) is not None:
                 return found
         except (OSError, OptionError, ValueError) as error:
             _logger.warning("%s, where the query started, can't be read: %s", place, error)
             return resolve()
         start = resolve()
         try:
-            _write(place, start)
+            _write(folder, name, start)
         except OSError as error:
             _logger.warning("%s, where the query starts, can't be written: %s", place, error)
         return start
 
 
-def _read(place: str) -> PartitionOffsets | None:
+def _read(folder: Folder, name: str) -> PartitionOffsets | None:
     """Reads the offsets; None without a file. Raises `OSError`; `ValueError` or `OptionError` for another form than
     Spark's."""
-    files, path = open_location(place)
-    if not files.get_file_info(path).is_file:
+    content = folder.read(name)
+    if content is None:
         return None
-    with files.open_input_stream(path) as stream:
-        content = bytes(stream.read())
     if not content.startswith(_HEADER):
         raise ValueError(f"it begins with {content[: len(_HEADER)]!r} instead of {_HEADER!r}")
     return offsets_from_json(json.loads(content[len(_HEADER) :]))
 
 
-def _write(place: str, offsets: Mapping[TopicPartition, Offset]) -> None:
+def _write(folder: Folder, name: str, offsets: Mapping[TopicPartition, Offset]) -> None:
     """Writes the file atomically, if the file system renames atomically. Raises `OSError`."""
-    files, path = open_location(place)
-    folder = path.rsplit("/", 1)[0]
-    unfinished = f"{folder}/.0.{uuid.uuid4()}.tmp"  # as Spark names its own temporary files
-    files.create_dir(folder, recursive=True)
-    with files.open_output_stream(unfinished) as stream:
-        stream.write(_HEADER + json.dumps(offsets_to_json(offsets), separators=(",", ":")).encode())
-    files.move(unfinished, path)
+    folder.replace(name, _HEADER + json.dumps(offsets_to_json(offsets), separators=(",", ":")).encode())

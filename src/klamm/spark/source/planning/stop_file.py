@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from klamm.spark.folders import absolute_location, folder_at
+from klamm.spark.folders import absolute_location, folder_and_name, folder_at, without_credentials
 
 __all__ = ["StopFile"]
 
@@ -26,9 +26,8 @@ class StopFile:
 
     def __init__(self, location: str, clock: Callable[[], float] = time.monotonic) -> None:
         """Takes a path or a URI that `pyarrow.fs` knows."""
-        folder, _, self._name = absolute_location(location).rpartition("/")
+        self._folder, self._name = folder_and_name(absolute_location(location))
         self._location = location
-        self._folder = folder or "/"
         self._clock = clock
         self._looked_at = float("-inf")
         self._exists = False
@@ -48,6 +47,8 @@ class StopFile:
             return folder_at(self._folder).read(self._name) is not None
         except OSError as error:
             if not self._has_warned:
-                _logger.warning("klamm.stop.file=%s can't be looked for: %s", self._location, error)
+                _logger.warning(
+                    "klamm.stop.file=%s can't be looked for: %s", without_credentials(self._location), error
+                )
             self._has_warned = True
             return False

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow")
-
 from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.checkpoint.checkpoint_log import is_last_finished
 
@@ -35,9 +33,7 @@ def checkpoint(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("prefix", ["", "file:", "file://"])
 def test_only_the_last_finished_batch_is_finished(checkpoint: Path, prefix: str) -> None:
     """Only the last micro-batch in the commit log is finished; a micro-batch in the offset log alone is in progress."""
-    location = prefix + str(checkpoint).replace(" ", "%20" if prefix else " ")
-
-    assert [is_last_finished(location, end(offset)) for offset in (10, 20, 30)] == [False, True, False]
+    assert [is_last_finished(f"{prefix}{checkpoint}", end(offset)) for offset in (10, 20, 30)] == [False, True, False]
 
 
 def test_numbers_are_counted_as_numbers(checkpoint: Path) -> None:

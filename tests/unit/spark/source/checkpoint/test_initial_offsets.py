@@ -65,8 +65,7 @@ def test_a_file_of_another_form_is_left_alone(tmp_path: Path, content: bytes, ca
 
 def test_a_checkpoint_that_can_not_be_written_is_no_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """If the checkpoint can't be written, the query warns and continues, as in a session that knows no checkpoints."""
-    blocked = tmp_path / "sources"
-    blocked.write_text("a file where a folder should be", encoding="utf-8")
+    (tmp_path / "sources").symlink_to("/proc/nowhere")
 
     with caplog.at_level(logging.WARNING, "klamm.spark"):
         assert InitialOffsets(lambda: [SourceCheckpoint(str(tmp_path), 0)]).kept(lambda: START) == START
