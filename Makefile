@@ -112,7 +112,7 @@ PIPELINE_KILLS_SECONDS ?= 600
 ETCD_ROUNDS ?= 200
 CLUSTER_ROUNDS ?= 200
 # Their clusters run on both kinds of etcd: Debian's, and a current one.
-CLUSTER_FAULTS := tests/faults/test_replica_disks.py tests/faults/test_etcd_disk.py tests/faults/test_etcd_restored.py
+CLUSTER_FAULTS := tests/faults/test_replica_disks.py tests/faults/test_etcd_disk.py tests/faults/test_etcd_quota.py tests/faults/test_etcd_restored.py
 faults: install
 	@KLAMM_FAULT_ROUNDS='$(ROUNDS)' KLAMM_UPGRADE_FROM='$(FROM)' $(BIN)/python -m pytest tests/faults $(addprefix --ignore=,$(CLUSTER_FAULTS))
 	@KLAMM_SPARK_KILLS='$(SPARK_KILLS)' $(BIN)/python -m pytest tests/spark/test_driver_kills.py tests/spark/pipelines/test_backfill_commands.py

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from tests.simulation.brokers.bugs import BROKER_BUGS
 from tests.simulation.clusters.bugs import CLUSTER_BUGS
+from tests.simulation.clusters.compaction_bugs import COMPACTION_BUGS
 from tests.simulation.clusters.deletion_bugs import DELETION_BUGS
 from tests.simulation.clusters.follower_bugs import FOLLOWER_BUGS
 from tests.simulation.clusters.replica_bugs import REPLICA_BUGS
@@ -376,6 +377,6 @@ BUGS_OF: Final[Mapping[str, Mapping[str, Callable[[], AbstractContextManager[Non
     "broker": BROKER_BUGS,
     "delivery": DELIVERY_BUGS,
     "cluster": CLUSTER_BUGS,
-    "replicas": {**REPLICA_BUGS, **FOLLOWER_BUGS, **DELETION_BUGS},
+    "replicas": {**REPLICA_BUGS, **FOLLOWER_BUGS, **DELETION_BUGS, **COMPACTION_BUGS},
 }
 """All bugs, by the kind of world that must find them."""

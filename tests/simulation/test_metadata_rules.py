@@ -100,6 +100,27 @@ def test_unclean_election() -> None:
         _change(replace(after, is_recovering=False), before)
 
 
+def test_unclean_election_that_a_topic_allows() -> None:
+    """Any live replica may be elected, if the election is recorded and no live replica is in sync or eligible. One
+    that is live only since this change has no place any more."""
+    before = replace(LED, leader=NO_BROKER, isr=(ONE,), elr=(TWO,))
+    after = replace(before, leader=THREE, leader_epoch=LeaderEpoch(5), isr=(THREE,), elr=(), is_recovering=True)
+    after = replace(after, partition_epoch=before.partition_epoch + 1)
+    image = _image(after, live=(THREE,))
+    with pytest.raises(Violation):
+        check_change(image, WHERE, before, after)
+    assert check_change(image, WHERE, before, after, runs_before={}) == frozenset()
+
+    for number in (ONE, TWO):
+        image = _image(after, live=(number, THREE))
+        assert check_change(image, WHERE, before, after, runs_before={}) == frozenset()
+        with pytest.raises(Violation, match=f"broker {number} is live"):
+            check_change(image, WHERE, before, after, runs_before={number: LiveBroker("run", 10)})
+    unrecorded = replace(after, is_recovering=False)
+    with pytest.raises(Violation):
+        check_change(_image(unrecorded, live=(THREE,)), WHERE, before, unrecorded, runs_before={})
+
+
 def test_new_run_with_a_place() -> None:
     """A broker that starts again has no place among the in-sync replicas."""
     with pytest.raises(Violation):

@@ -16,14 +16,20 @@ SEEDS = range(1, 13)
 EVENTFUL_UNLIMITED = (
     *("do not reach brokers [", "does not reach the metadata store", "stands still"),
     *("the power goes", "the session of broker 1 ends", "as the metadata tell", "does not start"),
-    *("is about to lose the log", "is in order"),
+    *("is about to lose the log", "is in order", "is allowed to be unclean"),
 )
 EVENTFUL = (
     *("is led in epoch 3", "the power goes", "the process is killed", "has lost its session", "does not reach broker"),
     *("NOT_ENOUGH_REPLICAS", "NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "is told to stop"),
     *("is about to lose the log", "is almost full", "refuses writes", "has lost the folder", "KAFKA_STORAGE_ERROR"),
     *("the disk of broker 1 is in order", "is unaware", "stands still"),
-    *("has deleted the records of", "what is before it is deleted", "retention leaves"),
+    *(
+        "has deleted the records of",
+        "what is before it is deleted",
+        "retention leaves",
+        "retention deletes old records",
+    ),
+    *("a log of __consumer_offsets-0 was compacted", "a log of __transaction_state-0 was compacted"),
 )
 """Texts that must occur in the notes of these worlds, with unlimited faults and with faults that leave a majority."""
 OF_RARE_FAULTS = (84, 113)
@@ -61,6 +67,8 @@ PLANTED = {
     "delete up to the high watermark": Planted(20, (4,)),
     "send deleted records": Planted(20, (OTHER,)),
     "keep too little": Planted(80, (4,)),
+    "compact uncommitted records": Planted(300, (2, 3)),
+    "compact aborted records": Planted(100, (2, 3)),
 }
 """What is expected of each planted bug."""
 

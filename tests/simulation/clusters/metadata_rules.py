@@ -7,11 +7,11 @@ rules are written from the specification, and share no code with klamm's decisio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from tests.simulation.violation import Violation
 
-from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, ResourceType, TopicImage
+from klamm.metadata.image import NO_BROKER, LiveBroker, MetadataImage, PartitionImage, ResourceType, TopicImage
 from klamm.protocol.types import BrokerId, TopicPartition
 
 __all__ = ["changed_partitions", "check_change", "check_new_runs", "check_sets", "is_unclean"]
@@ -70,9 +70,16 @@ def _min_isr(image: MetadataImage, topic: TopicImage) -> int:
 
 
 def check_change(
-    image: MetadataImage, where: TopicPartition, before: PartitionImage, after: PartitionImage
+    image: MetadataImage,
+    where: TopicPartition,
+    before: PartitionImage,
+    after: PartitionImage,
+    *,
+    runs_before: Mapping[BrokerId, LiveBroker] | None = None,
 ) -> frozenset[BrokerId]:
     """Checks a change of a partition (I6); `image` has the brokers after it. Raises Violation.
+
+    `runs_before`: the live brokers before the change, if the topic allows unclean elections; else None.
 
     Returns the replicas that the leader has added to the in-sync replicas.
     """
@@ -83,8 +90,12 @@ def check_change(
     if after.partition_epoch <= before.partition_epoch:
         raise Violation(6, f"a change of {where} does not raise its partition epoch {before.partition_epoch}")
     joined = frozenset(after.isr) - set(before.isr)
-    if has_new_leader and after.leader not in before.isr and _is_elected_otherwise(where, before, after):
-        joined -= {after.leader}
+    if has_new_leader and after.leader not in before.isr:
+        if runs_before is not None and after.is_recovering:
+            _check_unclean(runs_before, image, where, before, after)
+            joined -= {after.leader}
+        elif _is_elected_otherwise(where, before, after):
+            joined -= {after.leader}
     elected = {after.leader} if has_new_leader else set()
     for number in sorted(joined | elected):
         # A decision does not depend on registrations: a broker that is unregistered at the same moment loses its places
@@ -100,7 +111,7 @@ def _is_elected_otherwise(where: TopicPartition, before: PartitionImage, after: 
     """Returns whether a leader that was not in sync was eligible, or was the last known leader and its election is
     recorded as unclean. Returns False if a reassignment ends: then the leader that is removed proposes the next one.
 
-    Raises Violation for other leaders: no world allows other unclean elections.
+    Raises Violation for other leaders.
     """
     if after.leader in before.elr:
         return True
@@ -110,6 +121,22 @@ def _is_elected_otherwise(where: TopicPartition, before: PartitionImage, after: 
     if before.leader == NO_BROKER or before.leader in after.replicas:
         raise Violation(3, f"broker {after.leader} is elected for {where} from {_sets(before)}, last led by {last}")
     return False
+
+
+def _check_unclean(
+    runs_before: Mapping[BrokerId, LiveBroker],
+    image: MetadataImage,
+    where: TopicPartition,
+    before: PartitionImage,
+    after: PartitionImage,
+) -> None:
+    """Raises Violation if an in-sync or eligible replica was live and could have been elected."""
+    for number in sorted({*before.isr, *before.elr} - {after.leader}):
+        earlier, broker = runs_before.get(number), image.brokers.get(number)
+        is_same = broker is not None and earlier is not None and broker.epoch == earlier.epoch
+        if is_same and broker is not None and not broker.is_stopping:
+            what = f"broker {number} is live: {_sets(before)}"
+            raise Violation(3, f"broker {after.leader} is elected for {where}, and {what}")
 
 
 def check_new_runs(before: MetadataImage, after: MetadataImage, has_records: Callable[[TopicPartition], bool]) -> None:

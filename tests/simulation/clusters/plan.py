@@ -55,6 +55,10 @@ class ClusterPlan(NamedTuple):
     """Whether the disk of one broker at a time fails."""
     has_deletions: bool = False
     """Whether a client deletes records."""
+    has_compaction: bool = False
+    """Whether the logs of internal topics are compacted."""
+    has_unclean_elections: bool = False
+    """Whether `unclean.leader.election.enable` is set, so that a replica that is not in sync may be elected."""
     damage_rate: float = 0.0
     """Probability that an answer from one broker to another holds a damaged batch."""
     trouble_ms: int = 60

@@ -8,11 +8,12 @@ a replica may be elected and lacks a committed record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
+from tests.simulation.clusters.compaction_checks import CompactionChecks
 from tests.simulation.clusters.log_batches import StoredBatch, batches_of
 from tests.simulation.clusters.metadata_rules import (
     changed_partitions,
@@ -28,9 +29,12 @@ from tests.simulation.violation import Violation
 from klamm.broker.partitions import partition as partition_module
 from klamm.broker.partitions.followers import Followers
 from klamm.broker.partitions.partition import Partition
+from klamm.core.log.retention import SegmentFacts
 from klamm.metadata.entries import apply
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Versioned
+from klamm.protocol.errors import KafkaError
+from klamm.protocol.internal_topic_names import TRANSACTIONS_TOPIC
 from klamm.protocol.types import ZERO_TOPIC_ID, BrokerId, Millis, Offset, TopicPartition
 from klamm.storage.log.log_retention import LogRetention
 from klamm.storage.log.log_truncation import LogTruncation
@@ -98,7 +102,10 @@ class ReplicaChecks:
         """Partitions whose next leader may lack committed records, as the metadata have recorded."""
         self._has_lost: set[TopicPartition] = set()
         """Partitions that have lost committed records as recorded."""
+        self._had_unclean_elections: set[TopicPartition] = set()
+        """Partitions whose former leader may still commit records that the next leader lacks."""
         self.states = ReplicaStates(self)
+        self._compaction = CompactionChecks(self, self._report)
 
     @contextmanager
     def attached(self) -> Iterator[None]:
@@ -106,6 +113,7 @@ class ReplicaChecks:
         with ExitStack() as stack:
             truncations = TruncationChecks(self._world, self._report, self._committed_batches)
             stack.enter_context(truncations.attached())
+            stack.enter_context(self._compaction.attached())
             stack.enter_context(naming_followers())
             self._watch(stack)
             yield
@@ -127,7 +135,9 @@ class ReplicaChecks:
         def watched_truncation(truncation: LogTruncation, offset: Offset, *arguments: Any) -> bool:
             is_cut = truncate(truncation, offset, *arguments)
             if is_cut:
-                self._report(lambda: self._check_candidates(truncation._log.topic_partition, "a log was truncated"))
+                where = truncation._log.topic_partition
+                self._report(lambda: self._check_candidates(where, "a log was truncated"))
+                self._report(lambda: self._compaction.check(where, "a log was truncated"))
             return is_cut
 
         delete = LogRetention.delete_records_before
@@ -142,10 +152,11 @@ class ReplicaChecks:
         delete_old = LogRetention.delete_old_segments
 
         def watched_retention(retention: LogRetention, now_ms: Millis) -> int:
-            before = retention._log.log_start_offset
+            log = retention._log
+            start, before = log.log_start_offset, _facts_of(retention)
             count = delete_old(retention, now_ms)
-            if retention._log.log_start_offset > before:
-                self._report(lambda: self._has_retained(retention._log))
+            if log.log_start_offset > start:
+                self._report(lambda: self._has_retained(log, start, before, now_ms))
             return count
 
         begin_proposal = Followers.begin_proposal
@@ -190,11 +201,16 @@ class ReplicaChecks:
         check_new_runs(before, after, lambda where: self.committed.get(where, 0) > 0)
         for where, earlier, partition in changed_partitions(before, after):
             if earlier is not None:
-                joined = check_change(after, where, earlier, partition)
+                allows_unclean = self._world.cluster.has_unclean_elections and where.topic != TRANSACTIONS_TOPIC
+                runs_before = before.live if allows_unclean else None
+                joined = check_change(after, where, earlier, partition, runs_before=runs_before)
                 for number in sorted(joined):
                     self._check_has_fetched(where, earlier, number)
+                if runs_before is not None and is_unclean(earlier, partition):
+                    self.note("the election of broker %d for %s is allowed to be unclean", partition.leader, str(where))
                 if is_unclean(earlier, partition) and self._world.may_lose:
                     self._recovering.add(where)
+                    self._had_unclean_elections.add(where)
             self._check_candidates(where, "the metadata have changed")
 
     def _check_has_fetched(self, where: TopicPartition, before: PartitionImage, number: BrokerId) -> None:
@@ -223,6 +239,7 @@ class ReplicaChecks:
         for state in (self.committed, self._batches):
             for where in [each for each in state if each.topic == topic]:
                 del state[where]
+        self._compaction.forget(topic)
 
     # Records
 
@@ -236,14 +253,15 @@ class ReplicaChecks:
             raise Violation(5, f"the high watermark of {where} falls from {before} to {now}")
         self._world.check_session(partition)
         is_rightful = topic.partitions[where.partition].leader_epoch == partition.leader_epoch
-        if where in self._has_lost and not is_rightful:
-            return  # It commits nothing more, and holds what is lost.
+        if where in self._has_lost | self._had_unclean_elections and not is_rightful:
+            return  # What it commits does not count, and it holds what is lost.
         if now > self.committed.get(where, 0):
             if where in self._world.model.partitions:
                 known = self._batches.setdefault(where, [])
                 start = known[-1].next_offset if known else int(log.log_start_offset)
                 known.extend(batches_of(log, start, int(now)))
             self.committed[where] = int(now)
+            self._compaction.committed(where, log, now)
         if is_rightful:
             self._check_quorum(partition, int(now))
             self._check_synced(partition, int(now))
@@ -284,22 +302,43 @@ class ReplicaChecks:
     def _check_candidates(self, where: TopicPartition, when: str) -> None:
         """Checks that all replicas that may be elected hold all committed records (`LeaderCandidateCompleteness`)."""
         committed = self.committed.get(where, 0)
-        topic = self.image.topics.get(where.topic)
-        if not committed or topic is None or where in self._recovering:
+        if not committed or where in self._recovering:
             return
-        partition = topic.partitions[where.partition]
-        for number in (*partition.isr, *partition.elr):
-            machine = self._world.machines[number]
-            if not self.runs(number, machine):
-                continue
-            log = self._log_of(number, where)
-            end = int(log.log_end_offset) if log is not None and _is_of(log, topic) else -1
+        for number, log in self._candidates(where):
+            end = -1 if log is None else int(log.log_end_offset)
             if end < committed:
+                partition = self.image.topics[where.topic].partitions[where.partition]
                 raise Violation(
                     3,
                     f"broker {number} may lead {where} and ends at {end}, and {committed} is committed: {when},"
                     f" in sync are {list(partition.isr)}, eligible {list(partition.elr)}",
                 )
+
+    def _candidates(self, where: TopicPartition) -> Iterator[tuple[BrokerId, Log | None]]:
+        """Yields the running brokers that may be elected, with their logs."""
+        topic = self.image.topics.get(where.topic)
+        if topic is None:
+            return
+        partition = topic.partitions[where.partition]
+        for number in (*partition.isr, *partition.elr):
+            machine = self._world.machines[number]
+            if self.runs(number, machine):
+                log = machine.logs.get(where)
+                yield number, log if log is not None and _is_of(log, topic) else None
+
+    def candidates(self, where: TopicPartition) -> Iterator[tuple[BrokerId, Log]]:
+        """Yields the running brokers that may be elected, with their logs. Leaves out missing and offline logs."""
+        for number, log in self._candidates(where):
+            if log is not None and not log.is_offline:
+                yield number, log
+
+    def may_lack_records(self, where: TopicPartition) -> bool:
+        """Returns whether the metadata have recorded an unclean election after which records are missing, or may be."""
+        return where in self._has_lost or where in self._recovering
+
+    def note(self, template: str, *values: object) -> None:
+        """Notes what has happened."""
+        self._world.notes.add(template, *values)
 
     def runs(self, number: BrokerId, machine: Machine) -> bool:
         """Returns whether the broker's process is the run that the metadata know."""
@@ -332,6 +371,7 @@ class ReplicaChecks:
             raise Violation(3, f"{where} ends at {end} in leader epoch {epoch}, and {committed} is committed")
         if where in self._batches:
             self._compare(log, where, int(log.log_start_offset), committed)
+        self._compaction.check(where, f"a leader begins in epoch {partition.leader_epoch}")
 
     def _common_end(self, log: Log, where: TopicPartition) -> int:
         """Returns up to which offset a log has the committed batches. A power failure may also bring back records that
@@ -376,18 +416,32 @@ class ReplicaChecks:
                         self._compare(log, where, start, bound)
                         self._matched[log] = bound
 
-    def _has_retained(self, log: LogState) -> None:
-        """Checks what `retention.bytes` has left of a log, of a leader or a follower (I4)."""
-        where, start = log.topic_partition, int(log.log_start_offset)
+    def _has_retained(self, log: LogState, start: Offset, before: Sequence[SegmentFacts], now_ms: Millis) -> None:
+        """Checks what `retention.bytes` and `retention.ms` have left of a log, of a leader or a follower (I4).
+
+        `start` and `before`: the log start offset and the segments that the log had.
+        """
+        where, now = log.topic_partition, log.log_start_offset
         model = self._world.model.partitions.get(where)
         if model is None:
             return
-        model.deleted = max(model.deleted, start)
-        size_bytes, least = sum(segment.size_bytes for segment in log.segments), log.config.retention_bytes
-        self._world.notes.add("retention leaves %d bytes of %s from offset %d on", size_bytes, str(where), start)
-        if not 0 <= least <= size_bytes or start > log.high_watermark:
-            what = f"{least} must stay, and it is committed up to {log.high_watermark}"
-            raise Violation(4, f"retention leaves {size_bytes} bytes of {where} from offset {start} on: {what}")
+        model.deleted = max(model.deleted, int(now))
+        rest_bytes = sum(segment.size_bytes for segment in before)
+        least_bytes, longest_ms = log.config.retention_bytes, log.config.retention_ms
+        for segment in before:
+            if segment.end_offset > now:
+                break
+            rest_bytes -= segment.size_bytes
+            age_ms = now_ms - segment.largest_timestamp
+            is_old, is_too_much = 0 <= longest_ms < age_ms, 0 <= least_bytes <= rest_bytes
+            if is_old and not is_too_much:
+                self._world.notes.add("retention deletes old records of %s", str(where))
+            if not (is_old or is_too_much or segment.end_offset <= start):
+                what = f"{least_bytes} must stay, and the newest of the deleted records is {age_ms} ms old"
+                raise Violation(4, f"retention leaves {rest_bytes} bytes of {where} from offset {now} on: {what}")
+        self._world.notes.add("retention leaves %d bytes of %s from offset %d on", rest_bytes, str(where), now)
+        if now > log.high_watermark:
+            raise Violation(4, f"retention deletes {where} up to {now}, and it is committed up to {log.high_watermark}")
 
     def _check_starts(self, number: BrokerId, machine: Machine) -> None:
         """Checks that a log has lost no record at its beginning that nobody has deleted (I4), and that no deleted
@@ -411,6 +465,15 @@ class ReplicaChecks:
         if own != expected:
             first = next((each for each in expected if each not in own), expected[-1] if expected else None)
             raise Violation(2, f"a replica of {where} holds other committed records: {first} is missing")
+
+
+def _facts_of(retention: LogRetention) -> Sequence[SegmentFacts]:
+    """Returns the segments of a log for retention; none if the log can't be read, so that retention fails too."""
+    log = retention._log
+    try:
+        return retention._reader.look_up(lambda: log.segments.facts(log.log_end_offset))
+    except KafkaError:
+        return ()
 
 
 def _is_of(log: Log, topic: TopicImage) -> bool:

@@ -10,7 +10,19 @@ from tests.simulation.brokers.plan import BrokerPlan
 from tests.simulation.clusters.lapses import COORDINATES, REMEMBERS
 from tests.simulation.clusters.plan import UNLIMITED, ClusterPlan, make_cluster_plan
 
-__all__ = ["REPLICAS", "make_replica_plan", "with_deletions", "with_disk_faults", "with_lapses", "without_limit"]
+from klamm.config.broker_config import BrokerConfig
+
+__all__ = [
+    "REPLICAS",
+    "compacting",
+    "make_replica_plan",
+    "with_compaction",
+    "with_deletions",
+    "with_disk_faults",
+    "with_lapses",
+    "with_unclean_elections",
+    "without_limit",
+]
 
 REPLICAS: Final = 3
 _DISKS_MS: Final = 2_500
@@ -21,6 +33,8 @@ _LAPSES_TROUBLE_MS: Final = 500
 """The longest time from one other fault to the next there."""
 _SMALL_SEGMENTS: Final = (800, 2_000, 3_000)
 _RETENTION_BYTES: Final = (-1, -1, 1_500, 3_000)
+_RETENTION_MS: Final = (-1, -1, 1_500, 4_000)
+_CLEANER_BACKOFFS_MS: Final = (50, 200)
 
 
 def make_replica_plan(random: Random, sizes: Random) -> tuple[BrokerPlan, ClusterPlan]:
@@ -107,6 +121,26 @@ def with_lapses(plan: BrokerPlan, cluster: ClusterPlan, kind: str) -> tuple[Brok
 def with_deletions(draw: Random, plan: BrokerPlan, cluster: ClusterPlan) -> tuple[BrokerPlan, ClusterPlan]:
     """Returns the plans of a world in which records are deleted, and segments with them."""
     topic_config = replace(
-        plan.topic_config, segment_bytes=draw.choice(_SMALL_SEGMENTS), retention_bytes=draw.choice(_RETENTION_BYTES)
+        plan.topic_config,
+        segment_bytes=draw.choice(_SMALL_SEGMENTS),
+        retention_bytes=draw.choice(_RETENTION_BYTES),
+        retention_ms=draw.choice(_RETENTION_MS),
     )
     return plan._replace(topic_config=topic_config), cluster._replace(has_deletions=True)
+
+
+def with_compaction(plan: BrokerPlan, cluster: ClusterPlan) -> tuple[BrokerPlan, ClusterPlan]:
+    """Returns the plans of a world in which the logs of internal topics are compacted."""
+    topic_config = replace(plan.topic_config, min_cleanable_dirty_ratio=0.01)
+    return plan._replace(topic_config=topic_config), cluster._replace(has_compaction=True)
+
+
+def compacting(draw: Random, config: BrokerConfig) -> BrokerConfig:
+    """Returns the configuration of a broker that compacts its internal topics often."""
+    return replace(config, log_cleaner_backoff_ms=draw.choice(_CLEANER_BACKOFFS_MS))
+
+
+def with_unclean_elections(plan: BrokerPlan, cluster: ClusterPlan) -> tuple[BrokerPlan, ClusterPlan]:
+    """Returns the plans of a world in which replicas that are not in sync may be elected."""
+    topic_config = replace(plan.topic_config, unclean_leader_election_enable=True)
+    return _with_losses(plan._replace(topic_config=topic_config), cluster._replace(has_unclean_elections=True))

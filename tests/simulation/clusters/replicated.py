@@ -10,13 +10,15 @@ epoch (I5). At the end all replicas are in sync again, and hold the same bytes.
 In some worlds of both modes, single disks fail. The disk of one broker fails at a time, and the budget is that of a
 power failure: until all replicas are in sync again, no other broker loses records.
 
-With unlimited faults, any number of brokers fail at once. Only safety is checked: records may be lost only where a
-power failure takes unsynced ones and the metadata record the unclean election. Nothing needs to make progress.
+With unlimited faults, any number of brokers fail at once. Only safety is checked: records may be lost only where the
+metadata record an unclean election, because a power failure has taken unsynced records, or because the topic allows
+such elections. Nothing needs to make progress.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -28,6 +30,7 @@ from tests.simulation.clusters.ambushes import Ambushes
 from tests.simulation.clusters.clients.administrator import ReplicaAdministrator
 from tests.simulation.clusters.clients.follower_reader import FollowerReader
 from tests.simulation.clusters.clients.record_deleter import RecordDeleter
+from tests.simulation.clusters.compaction_checks import COMPACTED, check_alike, small_segments
 from tests.simulation.clusters.damage import damaging
 from tests.simulation.clusters.detours import SHORTEST_LAG_MS
 from tests.simulation.clusters.disk_faults import DiskFaults
@@ -36,10 +39,13 @@ from tests.simulation.clusters.plan import MAJORITY, UNLIMITED, ClusterPlan, clu
 from tests.simulation.clusters.replica_checks import ReplicaChecks
 from tests.simulation.clusters.replica_plan import (
     REPLICAS,
+    compacting,
     make_replica_plan,
+    with_compaction,
     with_deletions,
     with_disk_faults,
     with_lapses,
+    with_unclean_elections,
     without_limit,
 )
 from tests.simulation.clusters.unlimited import UnlimitedFaults
@@ -71,6 +77,8 @@ _SHORTEST_TIMEOUT_MS: Final = 40
 _UNLIMITED_CHANCE: Final = 0.4
 _UNREGISTRATION_CHANCE: Final = 0.3
 _DELETION_CHANCE: Final = 0.4
+_COMPACTION_CHANCE: Final = 0.4
+_UNCLEAN_CHANCE: Final = 0.15
 _DISK_CHANCE: Final = 0.3
 _LAPSE_CHANCE: Final = 0.4
 _SLOW_LAG_MS: Final = 5_000
@@ -100,15 +108,20 @@ class ReplicaWorld(ClusterWorld):
         self._of_lapses = Random(f"lapses of {seed}")
         self._lapse: str | None = None
         self._of_deletions = Random(f"deletions of {seed}")
+        self._has_compaction = Random(f"compactions of {seed}").random() < _COMPACTION_CHANCE
+        self._has_unclean_elections = Random(f"unclean elections of {seed}").random() < _UNCLEAN_CHANCE
         self._has_unregistrations = Random(f"unregistrations of {seed}").random() < _UNREGISTRATION_CHANCE
         super().__init__(seed, listener=listener, sums=sums)
         self.is_unlimited = self.cluster.faults == UNLIMITED
         takes_records = self.plan.has_power_failures or self.cluster.has_disk_faults
-        self.may_lose = self.is_unlimited and self.plan.fsync != "ack" and takes_records
+        self._loses_unsynced = self.is_unlimited and self.plan.fsync != "ack" and takes_records
+        self.may_lose = self._loses_unsynced or self.cluster.has_unclean_elections
         """Whether acknowledged records may be lost, if the metadata record it."""
 
     def make_plans(self, random: Random, sizes: Random) -> tuple[BrokerPlan, ClusterPlan]:
         plan, cluster = self._make_plans(random, sizes)
+        if self._has_compaction:
+            plan, cluster = with_compaction(plan, cluster)
         # Where records may be lost, no client knows which of them are left.
         has_readers = cluster.faults != UNLIMITED or plan.readers > 0
         if self._lapse is None and has_readers and self._of_deletions.random() < _DELETION_CHANCE:
@@ -119,6 +132,8 @@ class ReplicaWorld(ClusterWorld):
         plans = make_replica_plan(random, sizes)
         plan, cluster = without_limit(self._of_mode, *plans) if self._faults == UNLIMITED else plans
         cluster = cluster._replace(has_unregistrations=self._has_unregistrations)
+        if self._faults == UNLIMITED and self._has_unclean_elections:
+            return with_unclean_elections(plan, cluster)
         if self._has_disk_faults:
             return with_disk_faults(plan, cluster)
         self._lapse = self._draw_lapse(plan)
@@ -145,8 +160,11 @@ class ReplicaWorld(ClusterWorld):
             self.max_lag_ms = _SLOW_LAG_MS
         if self._lapse == REMEMBERS:
             self.max_lag_ms = max(self.max_lag_ms, SHORTEST_LAG_MS)
+        config = cluster_config(self.plan, self.cluster, folder, number)
+        if self.cluster.has_compaction:
+            config = compacting(Random(f"cleaners of {self.seed}"), config)
         return replace(
-            cluster_config(self.plan, self.cluster, folder, number),
+            config,
             offsets_topic_replication_factor=REPLICAS,
             transaction_state_log_replication_factor=REPLICAS,
             transaction_state_log_min_isr=self.plan.topic_config.min_insync_replicas,
@@ -249,11 +267,12 @@ class ReplicaWorld(ClusterWorld):
         if self.cluster.has_ambushes:
             self.checks.observers.append(self.ambushes.written)
         self.metadata.courier = self._sent
-        draw = Random(f"damage of {self.seed}")
+        draw, sizes = Random(f"damage of {self.seed}"), Random(f"sizes of internal segments of {self.seed}")
         with (
             damaging(draw, self.notes.add, lambda: 0.0 if self.has_healed else self.cluster.damage_rate),
             self.checks.attached(),
             self._disks.attached(),
+            small_segments(sizes) if self.cluster.has_compaction else nullcontext(),
         ):
             super().run()
 
@@ -419,7 +438,7 @@ class ReplicaWorld(ClusterWorld):
         if strike is Strike.POWER and self.plan.fsync != "ack" and not self.is_unlimited:
             self._has_lost_power = True
             self.disarm()
-        if strike is Strike.POWER and self.may_lose:
+        if strike is Strike.POWER and self._loses_unsynced:
             self.checks.may_lose(where for where, broker in self._alone() if broker == number)
         super()._die(number, strike)
         self._disks.ended(number)
@@ -539,6 +558,8 @@ class ReplicaWorld(ClusterWorld):
             raise Violation(26, f"the replicas do not begin at the offsets of their leaders after {_REPLICATE_MS} ms")
         for where in self.partitions:
             self._compare(where)
+        if not self._run(_REPLICATE_MS, self._internal_topics_are_alike):
+            raise Violation(26, f"the replicas of internal topics lack committed records after {_REPLICATE_MS} ms")
         if not self._run(_REPLICATE_MS, lambda: self.checks.states.why_diverging() is None):
             raise Violation(26, f"the metadata do not converge: {self.checks.states.why_diverging()}")
         self.checks.look()
@@ -570,6 +591,17 @@ class ReplicaWorld(ClusterWorld):
             and all(log.log_start_offset >= leader.log_start_offset for log in self._logs(where))
             for where in self.partitions
         )
+
+    def _internal_topics_are_alike(self) -> bool:
+        """Returns whether all replicas of internal topics have all committed records; compares them then (I2)."""
+        compacted = [where for where, _ in self._replicated() if where.topic in COMPACTED]
+        ends = {where: self.checks.committed.get(where, 0) for where in compacted}
+        if any(log.high_watermark < ends[where] for where in compacted for log in self._logs(where)):
+            return False
+        for where in compacted:
+            if not self.checks.may_lack_records(where):
+                check_alike(where, self._logs(where), Offset(ends[where]))
+        return True
 
     def _compare(self, where: TopicPartition) -> None:
         """Compares the bytes of all replicas (I2)."""

@@ -2,8 +2,8 @@
 do not reach the metadata store for long.
 
 In such a world nothing needs to make progress while the faults last. What was acknowledged must still be there
-afterwards, with one exception: if unsynced records are lost in power failures, the metadata must have recorded an
-unclean election.
+afterwards, with one exception: if unsynced records are lost in power failures, or if a topic allows unclean elections,
+the metadata must have recorded such an election.
 """
 
 from __future__ import annotations
