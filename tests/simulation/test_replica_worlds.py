@@ -55,7 +55,7 @@ PLANTED = {
     "forget the boot": Planted(80, (3,)),
     "append damaged batches": Planted(60, (2, 7)),
     "remember an earlier epoch": Planted(180, (3, 4)),
-    "commit after the lease": Planted(170, (2, 6)),
+    "commit after the lease": Planted(290, (2, 6, 26)),
     "coordinate after the lease": Planted(250, (17,)),
     "keep a place after the failure": Planted(130, (8,)),
     "shrink without a log": Planted(230, (8,)),
@@ -68,7 +68,7 @@ PLANTED = {
     "send deleted records": Planted(20, (OTHER,)),
     "keep too little": Planted(80, (4,)),
     "compact uncommitted records": Planted(300, (2, 3)),
-    "compact aborted records": Planted(100, (2, 3)),
+    "compact aborted records": Planted(280, (2, 3)),
 }
 """What is expected of each planted bug."""
 

@@ -17,7 +17,7 @@ __all__ = ["COMPACTION_BUGS"]
 @contextmanager
 def _compact_uncommitted_records() -> Iterator[None]:
     """A cleaning drops a committed record because of a newer record of its key that may still be truncated."""
-    plan_cleaning = log_compaction.plan_cleaning
+    plan_cleaning: Callable[..., CleaningPlan] = vars(log_compaction)["plan_cleaning"]
 
     def plan(*arguments: Any, **options: Any) -> CleaningPlan:
         return plan_cleaning(*arguments, **{**options, "last_stable_offset": options["log_end_offset"]})
