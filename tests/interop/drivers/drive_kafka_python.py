@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaConnectionError
 from tests.interop.drivers.lines import DROPPED_JOIN, Command, as_bytes, as_text, perform
 from tests.interop.drivers.member_thread import Members, MemberThread
 
@@ -166,7 +167,13 @@ class _Member(MemberThread, ConsumerRebalanceListener):  # type: ignore[misc]  #
     def poll(self) -> Iterable[dict[str, Any]]:
         is_joining = self._consumer._coordinator.need_rejoin()
         timeout_ms = _JOINING_POLL_MS if is_joining else random.randint(*_POLL_MS)
-        for records in self._consumer.poll(timeout_ms=timeout_ms).values():
+        try:
+            polled = self._consumer.poll(timeout_ms=timeout_ms)
+        except KafkaConnectionError:
+            # If no broker answers while it looks for the coordinator, kafka-python asks for metadata and passes the
+            # failure of this request on (`ensure_coordinator_ready_async` of 3.0). The error is retriable.
+            return
+        for records in polled.values():
             yield from map(_as_map, records)
 
     def rewind(self) -> None:
