@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.support.folder_checks import check_files, check_removals
 from tests.support.object_store import SECRET, ObjectStore, object_store
 from tests.support.spark_queries import Runs
 from tests.support.spark_topics import Topic
@@ -103,23 +104,8 @@ def test_a_store_that_can_not_be_used_is_named_without_its_credentials(
 
 def test_files_of_an_object_store(store: ObjectStore) -> None:
     """Files are written, replaced, read, listed and removed as those of a local folder."""
-    folder = folder_at(store.uri("files"))
-    assert folder.read("a/b/c") is None
-    with pytest.raises(FileNotFoundError):
-        folder.open_to_read("a/b/c")
-    with folder.open_to_write("a/b/c") as file:
-        file.write(b"content")
-    folder.replace("a/b/c", b"other")
-    folder.replace("a/d", b"more")
-
-    assert (folder.read("a/b/c"), folder.names("a"), folder.names("x")) == (b"other", ["b", "d"], [])
-
-    for _ in range(2):
-        folder.remove_file("a/d")
-        assert folder.names("a") == ["b"]
-    for _ in range(2):
-        folder.remove_folder("a")
-        assert folder.read("a/b/c") is None
+    check_files(folder_at(store.uri("files")))
+    check_removals(folder_at(store.uri("removals")))
 
 
 def test_the_start_of_a_query_is_kept(as_spark_names_it: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.support.folder_checks import check_files, check_removals
 
 from klamm.spark.folders import (
     Folder,
@@ -29,27 +30,12 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
 
 def test_a_file_is_read_again(folder: Folder) -> None:
     """A written file can be read back; its parent folders are created, and `read` of a missing file returns `None`."""
-    assert folder.read("a/b/c") is None
-    with pytest.raises(FileNotFoundError):
-        folder.open_to_read("a/b/c")
-    with folder.open_to_write("a/b/c") as file:
-        file.write(b"content")
-
-    assert folder.read("a/b/c") == b"content"
-    assert (folder.names("a"), folder.names("x")) == (["b"], [])
+    check_files(folder)
 
 
 def test_files_and_folders_are_removed(folder: Folder) -> None:
     """Files and folders can be removed, also if they are gone already."""
-    for name in ("a/b", "a/c"):
-        with folder.open_to_write(name) as file:
-            file.write(b"content")
-    for _ in range(2):
-        folder.remove_file("a/b")
-        assert folder.names("a") == ["c"]
-    for _ in range(2):
-        folder.remove_folder("a")
-        assert folder.read("a/c") is None
+    check_removals(folder)
 
 
 def test_a_replacement_that_fails_leaves_nothing(folder: Folder) -> None:
