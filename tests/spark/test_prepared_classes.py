@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from klamm import Broker
 from klamm.spark.class_archive import find_archive
 from klamm.spark.java import find_java
 
@@ -27,6 +28,18 @@ jvm = spark.sparkContext._jvm
 print("mapped", sys.argv[2] in Path(f"/proc/{jvm.ProcessHandle.current().pid()}/maps").read_text())
 print("rows", spark.range(3).count())
 """
+
+_PIPELINE = """
+from klamm.pipelines import Pipeline, json, to_topic, topic
+
+pipeline = Pipeline("readings")
+
+
+@pipeline.flow(source=topic("readings", decode=json("n int")), sink=to_topic("copies"))
+def copied(readings):
+    return readings
+"""
+_ADVICE = "klamm pipeline prepare"
 
 
 def _session(given: str, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -68,3 +81,27 @@ def test_a_second_preparation_does_nothing() -> None:
         check=True,
     )
     assert "is there already" in completed.stdout
+
+
+@pytest.mark.parametrize("is_prepared", [True, False])
+def test_a_command_says_that_the_archive_is_missing(tmp_path: Path, is_prepared: bool) -> None:
+    """On a machine that was not prepared for its Java, a command that starts Spark names what makes the start faster.
+
+    To the archive, another path to the same Java is another Java.
+    """
+    java = tmp_path / "java"
+    java.symlink_to(find_java().path)
+    (tmp_path / "readings.py").write_text(_PIPELINE, encoding="utf-8")
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    with Broker() as broker:
+        completed = subprocess.run(
+            [sys.executable, "-m", "klamm.cli", "pipeline", "check", "readings.py", "-b", broker.bootstrap_servers],
+            cwd=tmp_path,
+            env=environment if is_prepared else {**environment, "JAVA_HOME": str(java)},
+            capture_output=True,
+            text=True,
+            timeout=250,
+            check=False,
+        )
+    assert completed.stdout.startswith("flow "), completed.stderr[-3000:]
+    assert (_ADVICE in completed.stderr) is not is_prepared

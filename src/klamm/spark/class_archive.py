@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +24,7 @@ __all__ = [
     "archive_options",
     "find_archive",
     "front_of_class_path",
+    "lacks_archive",
     "possible_archives",
     "recording_options",
     "use_archive",
@@ -36,6 +37,7 @@ CLASS_PATH: Final = "spark.driver.extraClassPath"
 
 # Without them, a JVM that can't use the archive prints a warning that the user can do nothing about.
 _QUIET: Final = "-Xlog:cds=off -Xlog:cds+dynamic=off"
+_CONFIGURATION_FOLDERS: Final = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR")
 # Options with which the caller already decides about archives.
 _OWN_CHOICE: Final = ("-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-XX:AOT", "-Xshare:")
 
@@ -69,15 +71,20 @@ def use_archive(settings: MutableMapping[str, str | int | float | bool], java: J
 
     Does nothing if they set another class path, or already decide about archives.
     """
-    options = str(settings.get(JAVA_OPTIONS, ""))
-    front = front_of_class_path()
-    if settings.get(CLASS_PATH, front) != front or any(choice in options for choice in _OWN_CHOICE):
-        return
     archive = find_archive(java)
-    if archive is not None:
-        settings[JAVA_OPTIONS] = f"{options} {archive_options(archive)}".strip()
-        if front:
-            settings[CLASS_PATH] = front
+    if archive is None or not _leaves_choice(settings):
+        return
+    settings[JAVA_OPTIONS] = f"{settings.get(JAVA_OPTIONS, '')} {archive_options(archive)}".strip()
+    if front := front_of_class_path():
+        settings[CLASS_PATH] = front
+
+
+def lacks_archive(settings: Mapping[str, str | int | float | bool], java: JavaHome) -> bool:
+    """Returns whether a session with these settings would use an archive, and there is none yet.
+
+    With a folder of configuration files on the class path, a JVM neither writes nor uses an archive.
+    """
+    return _leaves_choice(settings) and find_archive(java) is None and not _has_configuration_files()
 
 
 def front_of_class_path() -> str:
@@ -86,6 +93,28 @@ def front_of_class_path() -> str:
     The jar is always there, so that one archive fits sessions with and without `fast_checkpoints`.
     """
     return str(jar_path()) if is_built() else ""
+
+
+def _leaves_choice(settings: Mapping[str, str | int | float | bool]) -> bool:
+    """Returns whether the settings fit the class path of the archive, and say nothing about archives."""
+    front = front_of_class_path()
+    options = str(settings.get(JAVA_OPTIONS, ""))
+    return settings.get(CLASS_PATH, front) == front and not any(choice in options for choice in _OWN_CHOICE)
+
+
+def _has_configuration_files() -> bool:
+    home = spark_home()
+    folders = [Path(os.environ[name]) for name in _CONFIGURATION_FOLDERS if os.environ.get(name)]
+    if "SPARK_CONF_DIR" not in os.environ and home is not None:
+        folders.append(home / "conf")
+    return any(_has_files(folder) for folder in folders)
+
+
+def _has_files(folder: Path) -> bool:
+    try:
+        return any(folder.iterdir())
+    except OSError:  # no folder, or one that Java can't list either
+        return False
 
 
 def _option(name: str, archive: Path) -> str:

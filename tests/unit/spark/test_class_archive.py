@@ -14,6 +14,8 @@ from klamm.spark.class_archive import (
     JAVA_OPTIONS,
     archive_options,
     find_archive,
+    front_of_class_path,
+    lacks_archive,
     possible_archives,
     recording_options,
     use_archive,
@@ -82,6 +84,8 @@ def test_the_callers_own_choice_is_kept(
     before = dict(settings)
     use_archive(settings, java)
     assert settings == before
+    archive.unlink()
+    assert not lacks_archive(settings, java)
 
 
 def test_a_session_without_an_archive_is_as_before(java: JavaHome, archive: Path) -> None:
@@ -90,6 +94,30 @@ def test_a_session_without_an_archive_is_as_before(java: JavaHome, archive: Path
     settings: dict[str, str | int | float | bool] = {}
     use_archive(settings, java)
     assert settings == {}
+
+
+def test_a_machine_that_was_not_prepared_is_told_apart(java: JavaHome, archive: Path) -> None:
+    """A session lacks an archive until there is one."""
+    assert not lacks_archive({}, java)
+    archive.unlink()
+    assert lacks_archive({}, java)
+    assert lacks_archive({JAVA_OPTIONS: "-Dmine=1", CLASS_PATH: front_of_class_path()}, java)
+
+
+@pytest.mark.parametrize("variable", ["SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", None])
+def test_with_configuration_files_an_archive_would_not_help(
+    java: JavaHome, archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str | None
+) -> None:
+    """Java refuses an archive when a folder on the class path has files, so no session lacks one then."""
+    archive.unlink()
+    folder = tmp_path / "spark" / "conf"
+    folder.mkdir(parents=True)
+    for name in ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable or "SPARK_HOME", str(folder if variable else folder.parent))
+    assert lacks_archive({}, java)
+    (folder / "spark-defaults.conf").write_text("spark.ui.enabled false\n", encoding="utf-8")
+    assert not lacks_archive({}, java)
 
 
 @pytest.mark.parametrize("change", ["Java is upgraded", "the jar is built again", "another Spark"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from klamm.cli.errors import UsageError
@@ -18,6 +19,8 @@ from klamm.pipelines.run.pipeline_run import chosen_flows
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.run_settings import RUN_SETTINGS
 from klamm.spark.checkpoints import is_built
+from klamm.spark.class_archive import lacks_archive
+from klamm.spark.java import find_java
 from klamm.spark.session_builder import CHECKPOINT_FILE_SYSTEM
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ __all__ = ["Chosen", "can_have_fast_checkpoints", "choose_pipeline", "session_fo
 
 # Prefixes of the properties that Spark's processes get; others are for librdkafka.
 _PASSED_ON = ("security.", "ssl.", "sasl.", "enable.ssl.")
+_NOT_PREPARED = (
+    "klamm pipeline: Spark starts faster after `klamm pipeline prepare`, which takes a minute, once on this machine"
+)
 
 
 class Chosen(NamedTuple):
@@ -74,6 +80,8 @@ def session_for(arguments: argparse.Namespace, chosen: Chosen, **conf: str) -> S
         settings: dict[str, Any] = {**RUN_SETTINGS, **conf, **chosen.pipeline.conf, **submitted}
         master = arguments.master or submitted.get("spark.master", "local[*]")
         has_fast_checkpoints = can_have_fast_checkpoints(master, settings, submitted)
+        if _is_new_local_jvm(master, submitted) and lacks_archive(settings, find_java()):
+            print(_NOT_PREPARED, file=sys.stderr)
         return session(name, master, fast_checkpoints=has_fast_checkpoints, **settings)
     except (Py4JError, PySparkException, ConnectionError) as error:
         raise PipelineError(f"Spark does not start: {one_line(str(error))}") from error
@@ -81,8 +89,11 @@ def session_for(arguments: argparse.Namespace, chosen: Chosen, **conf: str) -> S
 
 def can_have_fast_checkpoints(master: str, settings: Mapping[str, Any], submitted: Mapping[str, str]) -> bool:
     """Returns whether a new JVM on this machine alone can have klamm's file system for checkpoints."""
-    is_local = master == "local" or master.startswith("local[")
-    return is_local and not submitted and CHECKPOINT_FILE_SYSTEM not in settings and is_built()
+    return _is_new_local_jvm(master, submitted) and CHECKPOINT_FILE_SYSTEM not in settings and is_built()
+
+
+def _is_new_local_jvm(master: str, submitted: Mapping[str, str]) -> bool:
+    return not submitted and (master == "local" or master.startswith("local["))
 
 
 def _submitted() -> dict[str, str]:
