@@ -19,7 +19,6 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 
 from klamm.broker.network.peer_connections import TcpPeerConnections
@@ -115,9 +114,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     # Facts
@@ -328,10 +325,11 @@ class Cluster:
 
     def _running(self) -> BrokerThread:
         """Returns the thread of a broker that can answer. Raises KlammError if there is none."""
-        self._require_started()
-        for member in self._brokers.values():
-            if member.thread is not None and not member.is_paused:
-                return member.thread
+        with self._lock:  # a broker may be starting again just now
+            self._require_started()
+            for member in self._brokers.values():
+                if member.thread is not None and not member.is_paused:
+                    return member.thread
         raise KlammError("no broker of the cluster is running")
 
     def _image(self) -> MetadataImage:
@@ -395,6 +393,7 @@ class Cluster:
 
     def _let_all_know(self) -> None:
         """Waits until every broker that can answer has seen the metadata as they are now."""
-        for member in self._brokers.values():
-            if member.thread is not None and not member.is_paused:
-                member.thread.run(lambda _: asyncio.sleep(0))  # after the commits that its loop has received
+        with self._lock:  # a broker may be starting again just now
+            for member in self._brokers.values():
+                if member.thread is not None and not member.is_paused:
+                    member.thread.run(lambda _: asyncio.sleep(0))  # after the commits that its loop has received

@@ -333,6 +333,18 @@ class TestFailures:
         _wait(lambda: shared_cluster.leader_of(TOPIC, partition) == 3)
         _write(shared_cluster, ["paused-0"] * PARTITIONS)
 
+    def test_the_first_broker_starts_again_after_its_session(self) -> None:
+        """The cluster tells who leads while the first broker, which it asks first, starts again."""
+        with Cluster(brokers=2, session_timeout_ms=100) as cluster:
+            _create_topic(cluster)
+            partition = next(index for index in range(PARTITIONS) if cluster.leader_of(TOPIC, index) == 1)
+            threads = _broker_threads()
+            cluster.pause(1)
+            _wait(lambda: cluster.leader_of(TOPIC, partition) is None)
+            cluster.resume(1)
+            _wait(lambda: not threads <= _broker_threads())
+            _wait(lambda: cluster.leader_of(TOPIC, partition) == 1)
+
     def test_a_paused_broker_that_is_killed_answers_nothing(self, shared_cluster: Cluster) -> None:
         """A record that is sent to a paused broker is neither acknowledged nor written when the broker is killed."""
         partition = next(index for index in range(PARTITIONS) if shared_cluster.leader_of(TOPIC, index) == 2)
