@@ -156,7 +156,10 @@ class Life:
         """
         written = self.writing.written
         everywhere = set(range(self.partitions))
-        self.until(lambda: {partition for partition, _ in written} == everywhere, lambda: "not all is written to")
+        # A copy: the writer's thread adds to the set until `stop`.
+        self.until(
+            lambda: {partition for partition, _ in written.copy()} == everywhere, lambda: "not all is written to"
+        )
         self.writing.stop()
         self.until(
             lambda: written <= {place for member in self._all for place in member.places},

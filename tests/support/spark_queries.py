@@ -27,7 +27,8 @@ class Batches:
 
     @property
     def values(self) -> list[str]:
-        return sorted(value for values in self.by_id.values() for value in values)
+        # A copy: a running query adds micro-batches on another thread.
+        return sorted(value for values in self.by_id.copy().values() for value in values)
 
 
 class Runs:
