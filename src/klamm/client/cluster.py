@@ -31,10 +31,10 @@ class Cluster(ClusterView):
         self._connections: dict[Address, Connection] = {}
 
     def close(self) -> None:
-        """Closes all connections. Safe to call twice."""
-        for connection in self._connections.values():
+        """Closes all connections. Safe to call twice. One that another thread opens meanwhile stays open."""
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
             connection.close()
-        self._connections.clear()
 
     def connection_to(self, broker: BrokerId) -> Connection:
         """Returns the connection to a broker; opens one if there is none."""

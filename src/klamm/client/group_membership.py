@@ -63,7 +63,8 @@ class Joined(NamedTuple):
 
 
 class ClassicMember:
-    """A member of a classic group. Not thread-safe, except for `leave`, which has a connection of its own.
+    """A member of a classic group. Not thread-safe, except for `close` and for `leave`, which has a connection of its
+    own.
 
     Each method sends one request to the coordinator and returns the error code, if any. After NOT_COORDINATOR and
     COORDINATOR_NOT_AVAILABLE the next call looks up the coordinator again. Each raises `ConnectionFailed` and

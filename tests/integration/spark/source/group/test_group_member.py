@@ -11,6 +11,7 @@ from tests.support.scripted_broker import ScriptedBroker
 
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
+from klamm.client.connection import Connection
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
 from klamm.protocol.schema.find_coordinator_response import Coordinator, FindCoordinatorResponse
@@ -70,6 +71,43 @@ def test_a_member_that_has_left_keeps_no_connection() -> None:
         member.start()
         member.leave("the test is over")
         has_left.set()
+        member._thread.join()
+        assert clusters
+        assert not any(cluster._connections for cluster in clusters)
+
+
+def test_a_member_leaves_while_its_thread_connects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A member leaves, and keeps no connection open, also if its thread opens one while the others are closed."""
+    is_closing, has_connected = threading.Event(), threading.Event()
+    close = Connection.close
+
+    def close_late(connection: Connection) -> None:
+        is_closing.set()
+        has_connected.wait()
+        close(connection)
+
+    with ScriptedBroker() as broker:
+        member = QueryMember(
+            ClientConfig((broker.address,)),
+            "delays",
+            MemberData("app", frozenset()),
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=10,
+        )
+        clusters = [each for each in vars(member._member).values() if isinstance(each, Cluster)]
+        for cluster in clusters:
+            cluster.any_connection()
+
+        def connect() -> None:
+            is_closing.wait()
+            for cluster in clusters:
+                cluster.connection_to_address(("localhost", broker.address[1]))
+            has_connected.set()
+
+        member._turn = connect  # type: ignore[method-assign]
+        monkeypatch.setattr(Connection, "close", close_late)
+        member.start()
+        member.leave("the test is over")
         member._thread.join()
         assert clusters
         assert not any(cluster._connections for cluster in clusters)
