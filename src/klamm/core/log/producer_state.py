@@ -68,8 +68,11 @@ class ProducerState:
             yield ProducerId(producer_id), entry
 
     def entries(self) -> list[tuple[int, ProducerEntry]]:
-        """Returns all producers with their ids, copied in one step, so that any thread may call this."""
-        return list(self._producers.items())
+        """Returns all producers with their ids, copied in one step, so that any thread may call this.
+
+        `items()` alone would not be one step: the garbage collector may run in the middle, and other threads with it.
+        """
+        return list(self._producers.copy().items())
 
     def get(self, producer_id: ProducerId) -> ProducerEntry | None:
         """Returns the state of a producer, or None."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -184,6 +187,24 @@ def test_loading_leaves_out_who_has_expired() -> None:
     restored = ProducerState(DAY_MS)
     restored.load(_saved(state), state.end_offset, Millis(NOW_MS + DAY_MS))
     assert len(restored) == 0
+
+
+def test_producers_are_copied_while_one_begins() -> None:
+    """All producers are copied at once although the garbage collector, in whose pauses others begin, interrupts it."""
+    state = ProducerState(DAY_MS)
+    numbers = itertools.count()
+
+    def begin(*_: object) -> None:
+        state.record(_header(0, producer_id=next(numbers)), state.end_offset)
+
+    for _ in range(5_000):
+        begin()
+    gc.callbacks.append(begin)
+    try:
+        copied = state.entries()
+    finally:
+        gc.callbacks.remove(begin)
+    assert len(copied) >= 5_000
 
 
 _STEPS = st.lists(st.tuples(st.integers(1, 4), st.lists(st.integers(-7, 1), max_size=3)), min_size=1, max_size=12)
