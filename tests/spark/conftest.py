@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from tests.interop.broker_process import BrokerProcess
 from tests.support.kafka_broker import ApacheKafka
 from tests.support.share_of_gate import is_in_share_of_gate
+from tests.support.short_lived_java import QUICK_START
 from tests.support.short_lived_spark import SHORT_LIVED_JVM, prepare_classes
 from tests.support.spark_connector import ConnectorUnavailable, connector_jars
 from tests.support.spark_topics import Topic, create_topic
@@ -60,6 +61,7 @@ _PARTS_OF_CORE: Final = 2
 _PARTS_OF_OTHERS: Final = 5
 # A test of these files takes minutes.
 _PARTS_OF_LONGEST: Final = {
+    "test_declarative_pipelines.py": 10,
     "test_demo.py": 10,
     "test_driver_kills.py": 10,
     "test_pipeline_commands.py": 10,
@@ -107,6 +109,12 @@ def _parts_of_gate(name: str) -> int:
     if IS_APACHE_KAFKA:
         return _PARTS_ON_KAFKA
     return _PARTS_OF_CORE if name in _CORE else _PARTS_OF_LONGEST.get(name, _PARTS_OF_OTHERS)
+
+
+@pytest.fixture(autouse=True)
+def _quick_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the JVMs quick to start that a test's own processes start, such as drivers and `spark-pipelines`."""
+    monkeypatch.setenv("JDK_JAVA_OPTIONS", " ".join(QUICK_START))
 
 
 @pytest.fixture(scope="session", autouse=True)
