@@ -54,7 +54,7 @@ def watch_view(watched: WatchedGroup, width: int, height: int) -> RenderableType
     if watched.problem is not None:
         parts.append(Text(f"as of {moment(snapshot.at_ms)}: {watched.problem}", style="red"))
     for line in waiting[:4]:
-        parts.append(Text(f"⏳ {line}", style="yellow", no_wrap=True, overflow="ellipsis"))
+        parts.append(Text(f"… {line}", style="yellow", no_wrap=True, overflow="ellipsis"))
     return Group(*parts, *past)
 
 

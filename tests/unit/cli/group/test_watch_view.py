@@ -53,7 +53,7 @@ def test_a_reconciliation_shows_what_moves() -> None:
         ["two", "10.0.0.1", "7", "nothing", "orders", "1"],
     ]
     assert any(line.split()[:4] == ["orders-1", "one", "→", "two"] for line in lines)
-    assert "⏳ two waits for orders 1 from one" in lines
+    assert "… two waits for orders 1 from one" in lines
 
 
 def test_the_last_changes_are_shown_below() -> None:
