@@ -197,7 +197,7 @@ class MetadataService:
             content=content.begun(latest, self.incarnation),
         )
         if self.is_shared and content.has_kept_all(latest):
-            await self.replicas.keep_leaders()  # as for every broker that has gone
+            await self.replicas.keep_leaders(elects_unclean=False)  # as for every broker that has gone
         await self._change(lambda image: plan_registration(image, wanted))
         self.check_cluster(cluster_id)
         self._sweep_if_controller()

@@ -37,7 +37,7 @@ def image(*cordoned: int, value: str = "*") -> MetadataImage:
 
 def reassigned(of: MetadataImage, *replicas: int) -> KafkaError | None:
     """Returns the reason against the reassignment; None if it begins."""
-    planning = plan_reassignments(of, [Reassignment("orders", 0, replicas)], allows_other_factor=True)
+    planning = plan_reassignments(of, [Reassignment("orders", 0, replicas)], 100, allows_other_factor=True)
     while True:
         try:
             next(planning)

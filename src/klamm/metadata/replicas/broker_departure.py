@@ -11,47 +11,36 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import replace
 
-from klamm.metadata.entries import live_key, put_partition, topic_key
-from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, TopicImage
-from klamm.metadata.metadata_store import Change, Plan, Planning
-from klamm.metadata.replicas.eligible_leaders import guard_change, makes_eligible
+from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
+from klamm.metadata.metadata_store import Planning
 from klamm.metadata.replicas.partition_change import ReplicaRules, change_partition, heir_of
+from klamm.metadata.replicas.partition_changes import PartitionChanges
 from klamm.metadata.replicas.replica_rules import may_lead, rules_of
 from klamm.protocol.types import BrokerId
 
 __all__ = ["plan_upkeep", "without_run_of"]
 
 
-def plan_upkeep(image: MetadataImage, limit: int, *, is_unclean_allowed: bool = False) -> Planning[int]:
+def plan_upkeep(
+    image: MetadataImage, limit: int, *, is_unclean_allowed: bool = False, elects_unclean: bool = True
+) -> Planning[int]:
     """Plans new leaders and in-sync replicas for the partitions whose brokers have gone, stop, or are back.
 
     At most `limit` keys are changed or compared, so that a transaction has room for them; the result is the number of
-    partitions that change. A decision depends on the run of each broker that is elected. `is_unclean_allowed`: see
-    `allows_unclean_election`.
+    partitions that change. `is_unclean_allowed`: see `allows_unclean_election`. Without `elects_unclean`, a partition
+    for which only an unclean election is left gets no leader.
     """
-    changes: list[Change] = []
-    reads: dict[str, None] = {}
-    guards: list[Change] = []
+    changes = PartitionChanges(image, limit)
     for topic in image.topics.values():
-        for partition, changed in _changes(image, topic, is_unclean_allowed):
-            also: dict[str, None] = {}
-            also_guards = guards
-            if makes_eligible(partition, changed):
-                also[topic_key(topic.name)] = None
-                also_guards = [guard_change(image)]
-            if changed.leader not in (NO_BROKER, partition.leader):
-                also[live_key(changed.leader)] = None
-            if changes and len(changes) + 1 + len(also_guards) + len(reads | also) > limit:
-                return Plan(len(changes), [*changes, *guards], list(reads))
-            changes.append(put_partition(topic.topic_id, changed))
-            guards = also_guards
-            reads |= also
+        for partition, changed in _changes(image, topic, is_unclean_allowed, elects_unclean):
+            if not changes.add(topic, partition, changed):
+                return changes.plan(len(changes))
         yield
-    return Plan(len(changes), [*changes, *guards], list(reads))
+    return changes.plan(len(changes))
 
 
 def _changes(
-    image: MetadataImage, topic: TopicImage, is_unclean_allowed: bool
+    image: MetadataImage, topic: TopicImage, is_unclean_allowed: bool, elects_unclean: bool
 ) -> Generator[tuple[PartitionImage, PartitionImage], None, None]:
     rules: ReplicaRules | None = None
     for partition in topic.partitions:
@@ -62,6 +51,8 @@ def _changes(
             continue
         if rules is None:
             rules = rules_of(image, topic, is_unclean_allowed=is_unclean_allowed)
+            if not elects_unclean:
+                rules = replace(rules, is_unclean_allowed=False)
         changed = change_partition(partition, rules, isr=isr)
         if changed is not partition:
             yield partition, changed

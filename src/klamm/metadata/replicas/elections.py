@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from klamm.metadata.entries import live_key, put_partition
 from klamm.metadata.image import NO_BROKER, MetadataImage
-from klamm.metadata.metadata_store import Change, Plan, Planning
+from klamm.metadata.metadata_store import Planning
 from klamm.metadata.replicas.partition_change import Election, change_partition
+from klamm.metadata.replicas.partition_changes import PartitionChanges
 from klamm.metadata.replicas.replica_rules import rules_of
 from klamm.metadata.topic_name import shortened
 from klamm.protocol.errors import ErrorCode
@@ -32,15 +32,15 @@ _NOT_AVAILABLE: Mapping[Election, ElectionOutcome] = {
 
 
 def plan_elections(
-    image: MetadataImage, wanted: Sequence[TopicPartition], election: Election
+    image: MetadataImage, wanted: Sequence[TopicPartition], election: Election, room: int
 ) -> Planning[list[ElectionOutcome]]:
-    """Plans the elections; the result has the outcome of each, in order. `election` is PREFERRED or UNCLEAN.
+    """Plans as many of the elections, in order, as one transaction of `room` keys can hold: one at least.
 
-    A partition with one replica has no other leader to elect.
+    The result has the outcome of each that is decided. `election` is PREFERRED or UNCLEAN. A partition with one replica
+    has no other leader to elect.
     """
     outcomes: list[ElectionOutcome] = []
-    changes: dict[str, Change] = {}
-    reads: dict[str, None] = {}
+    changes = PartitionChanges(image, room)
     for name, index in wanted:
         yield
         topic = image.topics.get(name)
@@ -63,8 +63,7 @@ def plan_elections(
         if changed is partition or not is_elected:
             outcomes.append(_NOT_AVAILABLE[election])
             continue
-        change = put_partition(topic.topic_id, changed)
-        changes[change.key] = change
-        reads[live_key(changed.leader)] = None
+        if not changes.add(topic, partition, changed):
+            break
         outcomes.append((ErrorCode.NONE, None))
-    return Plan(outcomes, list(changes.values()), list(reads))
+    return changes.plan(outcomes)

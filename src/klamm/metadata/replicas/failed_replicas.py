@@ -10,30 +10,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
-from klamm.metadata.entries import live_key, put_broker, put_partition, topic_key
-from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage
-from klamm.metadata.metadata_store import Change, Plan, Planning
-from klamm.metadata.replicas.eligible_leaders import guard_change, makes_eligible
+from klamm.metadata.entries import live_key, put_broker
+from klamm.metadata.image import MetadataImage, PartitionImage
+from klamm.metadata.metadata_store import Plan, Planning
 from klamm.metadata.replicas.partition_change import ReplicaRules, change_partition
+from klamm.metadata.replicas.partition_changes import PartitionChanges
 from klamm.metadata.replicas.replica_rules import rules_of
 from klamm.protocol.types import BrokerId, TopicPartition
 
-__all__ = ["KEYS_OF_A_FAILURE", "plan_distrust", "plan_failed_replicas"]
-
-KEYS_OF_A_FAILURE: Final = 3
-"""The keys that the change of a partition needs at most: its own, its topic, and the run of its new leader.
-
-Two more keys belong to the whole plan.
-"""
+__all__ = ["plan_distrust", "plan_failed_replicas"]
 
 
 def plan_failed_replicas(
-    image: MetadataImage, broker_id: BrokerId, incarnation: str, failed: Sequence[TopicPartition]
+    image: MetadataImage, broker_id: BrokerId, incarnation: str, failed: Sequence[TopicPartition], room: int
 ) -> Planning[int]:
-    """Plans that the broker's replicas of these partitions neither lead nor are in sync nor eligible; the result is the
-    number of partitions that change.
+    """Plans that the broker's replicas of these partitions neither lead nor are in sync nor eligible.
+
+    At most `room` keys are changed or compared; the result is the number of partitions that change, 0 if all have.
 
     A replica keeps its places if no other replica is in sync or eligible, because no other one may lead then. The
     decision depends on the run of the broker, because a later run starts without places anyway.
@@ -41,9 +35,7 @@ def plan_failed_replicas(
     live = image.live.get(broker_id)
     if live is None or live.incarnation != incarnation:
         return Plan(0)
-    changes: list[Change] = []
-    reads: dict[str, None] = {}
-    needs_guard = False
+    changes = PartitionChanges(image, room, [broker_id])
     for name, index in failed:
         yield
         topic = image.topics.get(name)
@@ -51,18 +43,9 @@ def plan_failed_replicas(
             continue
         partition = topic.partitions[index]
         changed = _without(partition, rules_of(image, topic), broker_id)
-        if changed is partition:
-            continue
-        changes.append(put_partition(topic.topic_id, changed))
-        if makes_eligible(partition, changed):
-            reads[topic_key(name)] = None
-            needs_guard = True
-        if changed.leader not in (NO_BROKER, partition.leader):
-            reads[live_key(changed.leader)] = None
-    if not changes:
-        return Plan(0)
-    reads[live_key(broker_id)] = None
-    return Plan(len(changes), [*changes, *([guard_change(image)] if needs_guard else [])], list(reads))
+        if changed is not partition and not changes.add(topic, partition, changed):
+            break
+    return changes.plan(len(changes))
 
 
 def plan_distrust(image: MetadataImage, broker_id: BrokerId, incarnation: str) -> Plan[None]:

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from klamm.metadata.cordoned import is_cordoned
-from klamm.metadata.entries import live_key, put_partition
-from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage, TopicImage
-from klamm.metadata.metadata_store import Change, Plan, Planning
+from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
+from klamm.metadata.metadata_store import Planning
 from klamm.metadata.metadata_version import FIRST_VERSION_WITH_FOLLOWERS, HOW_TO_RAISE
 from klamm.metadata.replicas.partition_change import change_partition
+from klamm.metadata.replicas.partition_changes import PartitionChanges
 from klamm.metadata.replicas.replica_rules import rules_of
 from klamm.metadata.topic_name import shortened
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -35,16 +35,14 @@ class Reassignment(NamedTuple):
 
 
 def plan_reassignments(
-    image: MetadataImage, wanted: Sequence[Reassignment], *, allows_other_factor: bool
+    image: MetadataImage, wanted: Sequence[Reassignment], room: int, *, allows_other_factor: bool
 ) -> Planning[list[KafkaError | None]]:
-    """Plans the reassignments; the result has None for each that begins, ends or is cancelled, or the reason against
-    it.
+    """Plans as many of the reassignments, in order, as one transaction of `room` keys can hold: one at least.
 
-    The decision depends on the run of each broker that becomes a leader.
+    The result has None for each that begins, ends or is cancelled, or the reason against it.
     """
     results: list[KafkaError | None] = []
-    changes: dict[str, Change] = {}
-    reads: dict[str, None] = {}
+    changes = PartitionChanges(image, room)
     for each in wanted:
         yield
         try:
@@ -53,13 +51,10 @@ def plan_reassignments(
         except KafkaError as error:
             results.append(error.with_traceback(None))
             continue
+        if changed is not partition and not changes.add(topic, partition, changed):
+            break
         results.append(None)
-        if changed is not partition:
-            change = put_partition(topic.topic_id, changed)
-            changes[change.key] = change
-            if changed.leader not in (NO_BROKER, partition.leader):
-                reads[live_key(changed.leader)] = None
-    return Plan(results, list(changes.values()), list(reads))
+    return changes.plan(results)
 
 
 def _find(image: MetadataImage, wanted: Reassignment) -> tuple[TopicImage, PartitionImage]:

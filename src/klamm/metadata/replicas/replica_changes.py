@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from klamm.metadata.brokers import plan_stop
 from klamm.metadata.replicas.broker_departure import plan_upkeep
 from klamm.metadata.replicas.elections import ElectionOutcome, plan_elections
-from klamm.metadata.replicas.failed_replicas import KEYS_OF_A_FAILURE, plan_distrust, plan_failed_replicas
+from klamm.metadata.replicas.failed_replicas import plan_distrust, plan_failed_replicas
 from klamm.metadata.replicas.isr_changes import IsrOutcome, IsrProposal, plan_isr_changes
 from klamm.metadata.replicas.reassignments import Reassignment, plan_reassignments
 
@@ -27,10 +26,6 @@ T = TypeVar("T")
 
 _KEPT_AT_ONCE: Final = 500
 """Number of keys in one decision about leaders, if the store has no limit."""
-_KEYS_OF_A_CHANGE: Final = 2
-"""The keys that the change of a partition on request needs: its own, and the run of its new leader."""
-_COMMON_KEYS: Final = 2
-"""The keys that a decision may need in addition to those of its partitions."""
 
 
 class Change(Protocol):
@@ -41,7 +36,11 @@ class Change(Protocol):
 
 
 class ReplicaChanges:
-    """The changes of one broker. Its methods return and raise as those of `MetadataService`."""
+    """The changes of one broker. Its methods return and raise as those of `MetadataService`.
+
+    A change of many partitions is decided in parts that fit into one transaction each. A decision in several
+    transactions would be made again as a whole, and then find its own changes: "the election is not needed".
+    """
 
     def __init__(self, change: Change, broker_id: BrokerId, incarnation: str, room: int | None) -> None:
         """Creates the changes. `room`: the largest number of changes in a transaction, None without a limit."""
@@ -67,29 +66,35 @@ class ReplicaChanges:
             outcomes += made
         return outcomes
 
-    async def keep_leaders(self) -> int:
-        """Elects leaders for the partitions whose brokers have gone, stop, or are back. Returns how many changed."""
+    async def keep_leaders(self, *, elects_unclean: bool = True) -> int:
+        """Elects leaders for the partitions whose brokers have gone, stop, or are back. Returns how many changed.
+
+        A starting broker calls it without `elects_unclean`, because its own log may have the records that an unclean
+        election loses.
+        """
+        plan = partial(
+            plan_upkeep, limit=self._room, is_unclean_allowed=self.is_unclean_allowed, elects_unclean=elects_unclean
+        )
         total = 0
-        while count := await self._change(self._plan_upkeep):
+        while count := await self._change(plan):
             total += count
         return total
-
-    def _plan_upkeep(self, image: MetadataImage) -> Planning[int]:
-        return plan_upkeep(image, self._room, is_unclean_allowed=self.is_unclean_allowed)
 
     async def elect(self, wanted: Sequence[TopicPartition], election: Election) -> list[ElectionOutcome]:
         """Elects leaders on request; returns the outcome for each partition, in order."""
         outcomes: list[ElectionOutcome] = []
-        async for some in self._in_parts(wanted, _KEYS_OF_A_CHANGE):
-            made = await self._change(partial(plan_elections, wanted=some, election=election))
+        while len(outcomes) < len(wanted):
+            left = wanted[len(outcomes) :]
+            made = await self._change(partial(plan_elections, wanted=left, election=election, room=self._room))
             outcomes += made
         return outcomes
 
     async def reassign(self, wanted: Sequence[Reassignment], *, allows_other_factor: bool) -> list[KafkaError | None]:
         """Begins or cancels reassignments; returns None for each on success, otherwise the reason, in order."""
         results: list[KafkaError | None] = []
-        async for some in self._in_parts(wanted, _KEYS_OF_A_CHANGE):
-            made = await self._change(partial(plan_reassignments, wanted=some, allows_other_factor=allows_other_factor))
+        plan = partial(plan_reassignments, room=self._room, allows_other_factor=allows_other_factor)
+        while len(results) < len(wanted):
+            made = await self._change(partial(plan, wanted=wanted[len(results) :]))
             results += made
         return results
 
@@ -98,29 +103,21 @@ class ReplicaChanges:
 
         A replica keeps its places if no other one may hold all committed records.
         """
+        plan = partial(
+            plan_failed_replicas,
+            broker_id=self._broker_id,
+            incarnation=self._incarnation,
+            failed=failed,
+            room=self._room,
+        )
         total = 0
-        async for some in self._in_parts(failed, KEYS_OF_A_FAILURE):
-            plan = partial(plan_failed_replicas, broker_id=self._broker_id, incarnation=self._incarnation, failed=some)
-            count = await self._change(plan)
+        while count := await self._change(plan):
             total += count
         return total
 
     async def distrust_run(self) -> None:
         """Removes this run from the broker's registration: no directory proves that its records are all there."""
         await self._change(lambda image: plan_distrust(image, self._broker_id, self._incarnation))
-
-    async def _in_parts(self, wanted: Sequence[T], keys: int) -> AsyncIterator[Sequence[T]]:
-        """Yields some partitions at a time, so that one transaction has room for their changes, of `keys` keys each.
-
-        Lets other tasks run between two parts: a part that changes nothing waits for nothing.
-
-        Each change is valid without the others. A decision in several transactions would be made again as a whole, and
-        then find its own changes: "the election is not needed".
-        """
-        count = max(1, (self._room - _COMMON_KEYS) // keys)
-        for start in range(0, len(wanted), count):
-            yield wanted[start : start + count]
-            await asyncio.sleep(0)
 
     async def begin_stop(self) -> None:
         """Announces that this broker is about to stop, so that it leads nothing and joins no in-sync replicas."""

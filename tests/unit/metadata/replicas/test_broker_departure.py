@@ -89,7 +89,7 @@ def kept(before: MetadataImage, limit: int = 100, **options: Any) -> tuple[Metad
 
 
 def reassigned(before: MetadataImage, replicas: tuple[int, ...] | None) -> MetadataImage:
-    planning = plan_reassignments(before, [Reassignment("orders", 0, replicas)], allows_other_factor=True)
+    planning = plan_reassignments(before, [Reassignment("orders", 0, replicas)], 100, allows_other_factor=True)
     while True:
         try:
             next(planning)
@@ -155,6 +155,7 @@ def test_unclean_election_needs_the_setting(override: str | None, default: bool,
     topic = replace(topic, partitions=(lonely,))
     before = replace(before, topics={"orders": topic}, topics_by_id={TOPIC_ID: topic})
     assert kept(before, is_unclean_allowed=default)[0].topics["orders"].partitions[0].leader == leader
+    assert kept(before, is_unclean_allowed=default, elects_unclean=False)[0].topics["orders"].partitions[0].leader == -1
 
 
 def register(

@@ -22,7 +22,7 @@ FIRST = TopicPartition("orders", PartitionIndex(0))
 
 def failed(before: MetadataImage, broker_id: int, *, run: str | None = None) -> tuple[MetadataImage, Plan[int]]:
     """Makes the broker's replica of the first partition fail."""
-    planning = plan_failed_replicas(before, BrokerId(broker_id), run or f"run-{broker_id}", [FIRST])
+    planning = plan_failed_replicas(before, BrokerId(broker_id), run or f"run-{broker_id}", [FIRST], 100)
     while True:
         try:
             next(planning)

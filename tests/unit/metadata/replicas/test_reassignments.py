@@ -38,7 +38,7 @@ def image(replicas: Sequence[int] = (1, 2), isr: Sequence[int] = (1, 2), **field
 def reassign(
     of: MetadataImage, replicas: Sequence[int] | None, *, topic: str = "orders", index: int = 0, factor: bool = True
 ) -> Plan[list[KafkaError | None]]:
-    planning = plan_reassignments(of, [Reassignment(topic, index, replicas)], allows_other_factor=factor)
+    planning = plan_reassignments(of, [Reassignment(topic, index, replicas)], 100, allows_other_factor=factor)
     while True:
         try:
             next(planning)
