@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-import pytest
 from tests.support.metadata_brokers import ENDPOINTS, connect
 from tests.unit.metadata.replicas.test_broker_departure import ids, image
 
@@ -60,10 +59,55 @@ def test_without_a_change_nothing_is_compared() -> None:
     assert not PartitionChanges(OF, 100, ids(1)).plan(None).reads
 
 
-@pytest.mark.parametrize("has_kept_all", [True, False])
-def test_a_replica_that_comes_back_while_another_one_is_elected(has_kept_all: bool) -> None:
-    """An unclean election that is decided while the only in-sync replica is away does not happen after that replica is
-    back. It leads instead, as the last known leader if it may have lost records."""
+def test_a_replica_that_comes_back_while_another_one_is_elected() -> None:
+    """An unclean election that is decided while the eligible replica is away, and arrives when that replica is live
+    again, does not happen: the eligible replica leads, and nothing is lost.
+
+    The registration of the eligible replica does not change the partition, because the leader fails after its start has
+    looked at it.
+    """
+
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        connected = {BrokerId(number): await connect(metadata, number) for number in (1, 2, 3)}
+        for service, _ in connected.values():
+            await service.start_broker(ENDPOINTS)
+        overrides = {"min.insync.replicas": "2", "unclean.leader.election.enable": "true"}
+        some, _ = connected[BrokerId(1)]
+        topic = await some.ensure_topic(NewTopic("t", partitions=1, replication_factor=3, configs=overrides))
+        first, second, third = topic.partitions[0].replicas
+        (leader, _), (eligible, _), (other, store) = (connected[number] for number in (first, second, third))
+        proposed = [(first, -1), (second, -1)]
+        proposal = IsrProposal(topic.topic_id, topic.partitions[0].index, first, LeaderEpoch(0), 0, proposed)
+        await leader.replicas.alter_isr([proposal])
+        run = eligible.image.live[second].incarnation
+        await eligible.close()
+        await other.replicas.keep_leaders()
+        assert other.image.topics["t"].partitions[0].elr == (second,)
+
+        again, store_again = await connect(metadata, second)
+        may_register = store_again.held_at[1] = asyncio.Event()
+        content = DirectoryContent(kept_runs=(run,))
+        starting = asyncio.ensure_future(again.start_broker(ENDPOINTS, known_incarnation=run, content=content))
+        await store_again.held.wait()
+        await leader.close()
+        may_elect = store.held_at[store.transactions + 1] = asyncio.Event()
+        electing = asyncio.ensure_future(other.replicas.keep_leaders())
+        await store.held.wait()
+        may_register.set()
+        await starting
+        may_elect.set()
+        await electing
+        partition = again.image.topics["t"].partitions[0]
+        assert (partition.leader, partition.isr, partition.is_recovering) == (second, (second,), False)
+        await again.close()
+        await other.close()
+
+    asyncio.run(scenario())
+
+
+def test_a_starting_replica_elects_no_other_one_uncleanly() -> None:
+    """The start of the only in-sync replica, which has kept all its records, leaves the partition to itself."""
 
     async def scenario() -> None:
         metadata = MemoryMetadata()
@@ -71,26 +115,20 @@ def test_a_replica_that_comes_back_while_another_one_is_elected(has_kept_all: bo
         for service, _ in connected.values():
             await service.start_broker(ENDPOINTS)
         overrides = {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
-        first = connected[BrokerId(1)][0]
-        topic = await first.ensure_topic(NewTopic("t", partitions=1, replication_factor=2, configs=overrides))
-        leader = topic.partitions[0].leader
-        led, _ = connected.pop(leader)
-        ((other, store),) = connected.values()
-        proposal = IsrProposal(topic.topic_id, topic.partitions[0].index, leader, LeaderEpoch(0), 0, [(leader, -1)])
-        await led.replicas.alter_isr([proposal])
-        run = led.image.live[leader].incarnation
-        await led.close()
-
-        may_go_on = store.held_at[store.transactions + 1] = asyncio.Event()
-        electing = asyncio.ensure_future(other.replicas.keep_leaders())
-        await store.held.wait()
-        again, _ = await connect(metadata, leader)
-        content = DirectoryContent(kept_runs=(run,) if has_kept_all else (), recorded_runs=(run,))
-        await again.start_broker(ENDPOINTS, known_incarnation=run, content=content)
-        may_go_on.set()
-        await electing
+        some, _ = connected[BrokerId(1)]
+        topic = await some.ensure_topic(NewTopic("t", partitions=1, replication_factor=2, configs=overrides))
+        first = topic.partitions[0].leader
+        leader, _ = connected.pop(first)
+        ((other, _),) = connected.values()
+        proposal = IsrProposal(topic.topic_id, topic.partitions[0].index, first, LeaderEpoch(0), 0, [(first, -1)])
+        await leader.replicas.alter_isr([proposal])
+        run = leader.image.live[first].incarnation
+        await leader.close()
+        again, _ = await connect(metadata, first)
+        await again.start_broker(ENDPOINTS, known_incarnation=run, content=DirectoryContent(kept_runs=(run,)))
+        await other.replicas.keep_leaders()
         partition = again.image.topics["t"].partitions[0]
-        assert (partition.leader, partition.is_recovering) == (leader, not has_kept_all)
+        assert (partition.leader, partition.is_recovering) == (first, False)
         await again.close()
         await other.close()
 
