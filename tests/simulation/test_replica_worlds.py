@@ -17,6 +17,7 @@ EVENTFUL_UNLIMITED = (
     *("do not reach brokers [", "does not reach the metadata store", "stands still"),
     *("the power goes", "the session of broker 1 ends", "as the metadata tell", "does not start"),
     *("is about to lose the log", "is in order", "is allowed to be unclean"),
+    "returns while another one is elected",
 )
 EVENTFUL = (
     *("is led in epoch 3", "the power goes", "the process is killed", "has lost its session", "does not reach broker"),
@@ -32,8 +33,8 @@ EVENTFUL = (
     *("a log of __consumer_offsets-0 was compacted", "a log of __transaction_state-0 was compacted"),
 )
 """Texts that must occur in the notes of these worlds, with unlimited faults and with faults that leave a majority."""
-OF_RARE_FAULTS = (84, 113)
-"""Seeds of worlds with disks that are full or refuse writes."""
+OF_RARE_FAULTS = (41, 84, 113)
+"""Seeds of worlds with unclean elections, and with disks that are full or refuse writes."""
 
 PLANTED = {
     "truncate to the high watermark": Planted(50, (3, 7)),
@@ -46,6 +47,7 @@ PLANTED = {
     "skip the broker epoch": Planted(40, (3,)),
     "keep the eligible": Planted(40, (5,)),
     "elect anybody": Planted(20, (3,)),
+    "elect while one returns": Planted(380, (3,)),
     "keep the places": Planted(20, (6,)),
     "count unsynced records": Planted(30, (4,)),
     "commit alone": Planted(30, (3, 4, 5)),

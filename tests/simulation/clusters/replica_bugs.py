@@ -24,9 +24,9 @@ from klamm.core.replication import in_sync_replicas, run_mark
 from klamm.core.replication.follower_progress import FollowerProgress
 from klamm.core.replication.run_mark import PageCache
 from klamm.metadata import brokers, config_changes
-from klamm.metadata.image import MetadataImage, PartitionImage
+from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage
 from klamm.metadata.metadata_store import Change
-from klamm.metadata.replicas import broker_departure, isr_changes, replica_rules
+from klamm.metadata.replicas import broker_departure, isr_changes, partition_changes, replica_rules
 from klamm.metadata.replicas.isr_changes import IsrProposal
 from klamm.metadata.replicas.partition_change import ReplicaRules
 from klamm.protocol.types import BrokerId, LeaderEpoch, Offset
@@ -204,6 +204,17 @@ def _elect_anybody() -> Iterator[None]:
 
 
 @contextmanager
+def _elect_while_one_returns() -> Iterator[None]:
+    """An unclean election does not depend on the replicas that have more records, one of which may register now."""
+
+    def deciding(before: PartitionImage, after: PartitionImage) -> set[BrokerId]:
+        return set() if after.leader in (NO_BROKER, before.leader) else {after.leader}
+
+    with patch.object(partition_changes, "_deciding_runs", deciding):
+        yield
+
+
+@contextmanager
 def _keep_the_places() -> Iterator[None]:
     """A new run of a broker keeps its leaderships and its places among the in-sync replicas."""
 
@@ -325,6 +336,7 @@ REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = 
     "commit after the lease": _commit_after_the_lease,
     "coordinate after the lease": _coordinate_after_the_lease,
     "elect anybody": _elect_anybody,
+    "elect while one returns": _elect_while_one_returns,
     "keep the places": _keep_the_places,
     "count unsynced records": _count_unsynced_records,
     "commit alone": _commit_alone,

@@ -48,6 +48,7 @@ from tests.simulation.clusters.replica_plan import (
     with_unclean_elections,
     without_limit,
 )
+from tests.simulation.clusters.returns import Returns
 from tests.simulation.clusters.unlimited import UnlimitedFaults
 from tests.simulation.clusters.world import ClusterWorld
 from tests.simulation.logs.device import Strike
@@ -261,6 +262,7 @@ class ReplicaWorld(ClusterWorld):
         self.ambushes = Ambushes(self)
         self.unlimited = UnlimitedFaults(self)
         self._disks = DiskFaults(self, self._of_disks)
+        self._returns = Returns(self, Random(f"returns of {self.seed}"))
         self._lapses = Lapses(self, self._lapse, self._of_lapses)
         self.checks = ReplicaChecks(self)
         self.metadata.watcher = self.checks.written
@@ -278,6 +280,8 @@ class ReplicaWorld(ClusterWorld):
 
     def _sent(self, session: Session, changes: Sequence[Change]) -> Callable[[], bool] | None:
         held = self._disks.sent(session, changes) if self.cluster.has_disk_faults else None
+        if held is None and self.cluster.has_unclean_elections:
+            held = self._returns.sent(session, changes)
         if held is None and self.cluster.has_ambushes:
             return self.ambushes.sent(session, changes)
         return held
