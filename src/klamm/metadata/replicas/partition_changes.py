@@ -66,7 +66,7 @@ class PartitionChanges:
 
 
 def _deciding_runs(before: PartitionImage, after: PartitionImage) -> set[BrokerId]:
-    """Returns the brokers whose runs have decided who leads: nobody, if the leader stays or there is none."""
+    """Returns the brokers whose runs have decided who leads: none, if the leader stays or there is none."""
     if after.leader in (NO_BROKER, before.leader):
         return set()
     if not after.is_recovering:
