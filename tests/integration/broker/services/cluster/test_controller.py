@@ -88,7 +88,7 @@ def test_an_unexpected_error_does_not_end_the_controller() -> None:
                 raise RuntimeError("an error in the program")
             return await keep_leaders()
 
-        one.replicas.keep_leaders = fail_once  # type: ignore[method-assign]
+        one.replicas.keep_leaders = fail_once  # type: ignore[assignment, method-assign]
         controller = Controller(lambda: BrokerConfig(node_id=BrokerId(1)), one)
         controller.start()
         store.inner.lose()
@@ -113,7 +113,7 @@ def test_other_changes_of_topics_cause_no_look_at_all_partitions() -> None:
             looks += 1
             return 0
 
-        one.replicas.keep_leaders = look  # type: ignore[method-assign]
+        one.replicas.keep_leaders = look  # type: ignore[assignment, method-assign]
         controller = Controller(lambda: BrokerConfig(node_id=BrokerId(1)), one)
         controller.start()
         await asyncio.sleep(0.01)

@@ -85,7 +85,7 @@ def test_partitions_whose_election_fails_are_tried_once_in_an_interval() -> None
 
             one.replicas.elect = counted  # type: ignore[assignment, method-assign]
             with _controller(one):
-                one.replicas.keep_leaders = _nothing  # type: ignore[method-assign]
+                one.replicas.keep_leaders = _nothing  # type: ignore[assignment, method-assign]
                 await asyncio.sleep(2 * INTERVAL_S + A_MOMENT_S)
                 assert (calls, _led_by_two(one)) == (2, 0)
 
