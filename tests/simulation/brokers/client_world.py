@@ -299,6 +299,11 @@ class ClientWorld(ABC):
         """Returns whether a broker leads the partition in its own metadata only, and may be asked for offsets."""
         return False
 
+    def may_lack_committed(self, where: TopicPartition, epoch: int, address: Address) -> bool:
+        """Returns whether the broker at this address, if it answers a fetch in this leader epoch, may lack committed
+        records. Then it may answer that their offsets do not exist."""
+        return False
+
     def newest_epoch_at(self, where: TopicPartition, address: Address) -> int:
         """Returns the newest leader epoch of a partition of which the broker at this address must know."""
         return self.model.partitions[where].newest_epoch

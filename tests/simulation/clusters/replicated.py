@@ -386,12 +386,28 @@ class ReplicaWorld(ClusterWorld):
         epoch = self._image().topics[where.topic].partitions[where.partition].leader_epoch
         return any(partition.leads and partition.leader_epoch < epoch for partition in self._copies(where))
 
+    def may_lack_committed(self, where: TopicPartition, epoch: int, address: Address) -> bool:
+        """See `ClientWorld.may_lack_committed`. A leader that has not heard of its successor lacks what the successor
+        has committed, and denies that these offsets exist, as Kafka's does. Java's consumer does not ask it, because
+        the group's offset names a newer leader epoch (KIP-320). Clients of these worlds commit no leader epochs.
+
+        A leader whose session has timed out must not deny an offset: it knows by its clock that another broker may
+        lead. What holds when the request is sent is enough. The leader answers only in the epoch that the request
+        names, and if it had no successor then, it has all records that were committed before the request.
+        """
+        newest = self._image().topics[where.topic].partitions[where.partition].leader_epoch
+        session = self._sessions[BrokerId(self.addresses.index(address) + 1)]
+        return epoch == self._known_epoch(where, address) < newest and not session.has_timed_out
+
     def newest_epoch_at(self, where: TopicPartition, address: Address) -> int:
         """A leader that does not hear of the next one, because it has no session, say, answers reads until it does."""
+        return min(self._known_epoch(where, address), super().newest_epoch_at(where, address))
+
+    def _known_epoch(self, where: TopicPartition, address: Address) -> int:
+        """Returns a partition's leader epoch in the metadata of the broker at this address; -1 if there is none."""
         context = self.machine_at(address).context
         topic = None if context is None else context.metadata.image.topics.get(where.topic)
-        known = -1 if topic is None else topic.partitions[where.partition].leader_epoch
-        return min(known, super().newest_epoch_at(where, address))
+        return -1 if topic is None else topic.partitions[where.partition].leader_epoch
 
     def coordinator_term(self, group_id: str, address: Address) -> object | None:
         """A former coordinator may still answer from its memory, so the term also has the leader epoch."""

@@ -238,16 +238,17 @@ class Member(Participant, ABC):
         where = self.random.choice(sorted(self.positions))
         position = Offset(self.positions[where])
         try:
-            partition = await self._fetch(where, position)
+            partition, may_lack = await self._fetch(where, position)
         except ConnectionFailed as error:
             self.client.forget(Leader(where))
             await self.rest(error)
             return
         code = error_code(partition.error_code)
-        if code in PASSING:
+        is_out_of_range = code is ErrorCode.OFFSET_OUT_OF_RANGE
+        if code in PASSING or (is_out_of_range and may_lack):
             self.client.forget(Leader(where))
             await self.client.run(self.client.refreshing(self.world.plan.topics))
-        elif code is ErrorCode.OFFSET_OUT_OF_RANGE:
+        elif is_out_of_range:
             deleted = self.world.model.partitions[where].deleted
             if position >= deleted and not self.world.plan.may_lose:
                 raise Violation(17, f"{self.name} has gone on from offset {position} of {where}, which is not there")
@@ -257,10 +258,12 @@ class Member(Participant, ABC):
         else:
             self.positions[where] = self._take(where, partition, position)
 
-    async def _fetch(self, where: TopicPartition, position: Offset) -> FetchPartitionResponse:
+    async def _fetch(self, where: TopicPartition, position: Offset) -> tuple[FetchPartitionResponse, bool]:
+        """Returns the answer, and whether its sender may lack committed records."""
         topic_id = self.world.topic_ids[where.topic]
         connection = await self.client.connection(Leader(where))
         wanted = partition_wanted(self.client, where, position)
+        may_lack = self.world.may_lack_committed(where, wanted.current_leader_epoch, connection.address)
         pending = send_fetch(
             connection,
             fetch_version(connection, [topic_id]),
@@ -271,7 +274,7 @@ class Member(Participant, ABC):
             max_wait_ms=0,
         )
         answer = read_answer(connection, pending, await connection.receive(pending))
-        return answer.topics[0].partitions[0]
+        return answer.topics[0].partitions[0], may_lack
 
     def _take(self, where: TopicPartition, partition: FetchPartitionResponse, position: Offset) -> int:
         self.world.told_high_watermark(where, partition.high_watermark)

@@ -84,6 +84,7 @@ class StreamReader(Participant):
         connection: ClientConnection | None = None
         under_way: FetchUnderWay | None = None
         position = start
+        may_lack = False
         cuts = self.world.model.partitions[where].cuts
         try:
             while not stream.is_finished:
@@ -92,10 +93,13 @@ class StreamReader(Participant):
                 try:
                     if connection is None or under_way is None:
                         connection, under_way = await self._send(stream, where)
+                        may_lack = self._may_lack_committed(where, connection)
                     answered, under_way = under_way, None
                     body = await connection.receive(answered.pending)
                     fetched = stream.received(connection, answered, body)
-                except (ConnectionFailed, Passing) as error:
+                except (ConnectionFailed, Passing, OffsetOutOfRange) as error:
+                    if isinstance(error, OffsetOutOfRange) and not may_lack:
+                        raise
                     connection = under_way = None
                     await asyncio.sleep(stream.pause_after(error))
                     await self.client.run(self.client.refreshing([where.topic]))
@@ -106,12 +110,16 @@ class StreamReader(Participant):
                     continue
                 if not stream.is_finished and not connection.is_closed:
                     under_way = stream.send(connection)  # Fetches ahead of the application, as klamm's clients do.
+                    may_lack = self._may_lack_committed(where, connection)
                 position = self._take(where, fetched, start, position, shown)
                 under_way = stream.resumed(connection, under_way)
         finally:
             if not self.world.is_over:
                 stream.close(connection, under_way)
         return {offset: value for offset, value in shown.items() if start <= offset < end}
+
+    def _may_lack_committed(self, where: TopicPartition, connection: ClientConnection) -> bool:
+        return self.world.may_lack_committed(where, self.client.epoch_of(where), connection.address)
 
     async def _send(self, stream: PartitionStream, where: TopicPartition) -> tuple[ClientConnection, FetchUnderWay]:
         if self.client.missing([where.topic]):
