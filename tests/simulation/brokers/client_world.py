@@ -309,15 +309,21 @@ class ClientWorld(ABC):
         return self.model.partitions[where].newest_epoch
 
     def first_undecided(self, where: TopicPartition) -> int | None:
-        """Returns the first known offset of an open transaction that has not timed out, or None."""
+        """Returns the first known offset of an open transaction that has not timed out, or None.
+
+        Deleted records don't count. Retention deletes the records of open transactions, too, as in Kafka. Then the last
+        stable offset is where the log begins. A replica that has never had these records does not know the transaction.
+        """
+        partition = self.model.partitions[where]
         offsets = (
-            batch.first_offset
-            for batch in self.model.partitions[where].batches
+            max(batch.first_offset, partition.deleted)
+            for batch in partition.batches
             if batch.transaction is not None
             and batch.transaction.outcome is Outcome.OPEN
             and not batch.transaction.may_be_fenced
             and self.loop.now_ms < batch.transaction.began_ms + self.plan.transaction_timeout_ms
             and batch.first_offset is not None
+            and batch.first_offset + len(batch.values) > partition.deleted
         )
         return min(offsets, default=None)
 
