@@ -267,12 +267,16 @@ class DiskFaults:
 
     def _remove_folder(self, number: BrokerId) -> None:
         """Removes the folder of a partition. A checkpoint must name synced records or, because the page cache is left,
-        committed ones: without that, a broker can't tell a lost log from one that it has not made yet."""
+        committed ones: without that, a broker can't tell a lost log from one that it has not made yet.
+
+        A process whose write or sync has failed has removed its mark. The next start can't tell that from a power
+        failure, so committed records are no proof then.
+        """
         device = self._world.machines[number].device
         if device.image is not None:
             return  # The power has failed, so that the disk is written at the next start.
         points = read_offsets(device.path / RECOVERY_POINT_FILE)
-        marks = read_offsets(device.path / REPLICATION_OFFSET_FILE)
+        marks = {} if device.has_failed else read_offsets(device.path / REPLICATION_OFFSET_FILE)
         folders = [
             where
             for where in sorted(points.keys() | marks.keys())

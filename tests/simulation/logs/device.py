@@ -97,6 +97,8 @@ class Device:
         """Probability that a write fails."""
         self.failing_syncs = 0
         """Number of the next syncs that fail."""
+        self.has_failed = False
+        """Whether a write or a sync of the present or latest process has failed."""
         self.read_error_rate = 0.0
         """Probability that a read fails, or that a file can't be opened for reading."""
 
@@ -166,7 +168,7 @@ class Device:
 
     def begin_life(self) -> None:
         """Starts the machine again: writes the surviving data to the disk, and allows a new process."""
-        self._is_gone = False
+        self._is_gone = self.has_failed = False
         self._strike = None
         if self.image is None:
             return
@@ -323,6 +325,7 @@ class Device:
             if self._step():
                 raise self._crash(f"open of {self._short(name)}")
             if is_new and self.free_bytes is not None and self.free_bytes <= 0:
+                self.has_failed = True
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         elif name.endswith(_READ_IN_PLACE):
             self._fail_some_reads()
@@ -351,12 +354,14 @@ class Device:
             raise self._crash(f"{call} to {self._short(file.path)}")
         if self.free_bytes is not None:
             if self.free_bytes < len(content):
+                self.has_failed = True
                 fits, self.free_bytes = content[: self.free_bytes], 0
                 if not fits:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 return put(fits)
             self.free_bytes -= len(content)
         if self.error_rate and self._random.random() < self.error_rate:
+            self.has_failed = True
             put(content[: self._random.randint(0, len(content))])
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return put(content)
@@ -382,7 +387,7 @@ class Device:
             return
         if self.failing_syncs:
             self.failing_syncs -= 1
-            item.has_failed = True
+            self.has_failed = item.has_failed = True
             self._note("%s of %s fails", call, self._short(item.path))
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         if not item.has_failed:
