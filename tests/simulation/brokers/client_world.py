@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tests.simulation.brokers.asyncio_loop import ProcessLoop
 from tests.simulation.brokers.checks import check_all_read, check_batches
@@ -27,7 +27,7 @@ from tests.simulation.notes import Notes
 from tests.simulation.violation import Violation
 
 from klamm.protocol.internal_topic_names import OFFSETS_TOPIC
-from klamm.protocol.types import Millis, PartitionIndex, TopicId, TopicPartition
+from klamm.protocol.types import BrokerId, Millis, PartitionIndex, TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from tests.simulation.brokers.clients.producer import ProducerIdentity
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from klamm.client.config import Address, ClientConfig
     from klamm.storage.log.log import Log
 
-__all__ = ["LATE_MS", "ClientWorld"]
+__all__ = ["LATE_MS", "ClientWorld", "OutdatedLeader"]
 
 LATE_MS: Final = 2_000
 """Longest time that a request is on its way."""
@@ -46,6 +46,13 @@ _LOOK_MS: Final = 20.0
 """How often a world looks whether all transactions have ended."""
 _END_MS: Final = 60_000
 """Longest time that clients may need after the last fault."""
+
+
+class OutdatedLeader(NamedTuple):
+    """What a broker knows of a partition that it leads in its own metadata only."""
+
+    leader_epoch: int
+    high_watermark: int
 
 
 class ClientWorld(ABC):
@@ -295,9 +302,9 @@ class ClientWorld(ABC):
         """Returns whether data that was acknowledged in that life may be lost."""
         return self.plan.may_lose and self.life > life
 
-    def has_outdated_leader(self, where: TopicPartition) -> bool:
-        """Returns whether a broker leads the partition in its own metadata only, and may be asked for offsets."""
-        return False
+    def outdated_leaders(self, where: TopicPartition) -> Mapping[BrokerId, OutdatedLeader]:
+        """Returns the brokers that lead the partition in their own metadata only, and may be asked for offsets."""
+        return {}
 
     def may_lack_committed(self, where: TopicPartition, epoch: int, address: Address) -> bool:
         """Returns whether the broker at this address, if it answers a fetch in this leader epoch, may lack committed

@@ -17,12 +17,13 @@ such elections. Nothing needs to make progress.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from tests.simulation.brokers.client_world import OutdatedLeader
 from tests.simulation.brokers.clients.reader import Reader
 from tests.simulation.brokers.model import Batch
 from tests.simulation.brokers.plan import BrokerPlan
@@ -187,12 +188,14 @@ class ReplicaWorld(ClusterWorld):
         return max(leading, key=lambda each: each.leader_epoch).log if leading else None
 
     def _copies(self, where: TopicPartition) -> Iterator[Partition]:
-        for machine in self.machines.values():
-            context = machine.context
-            led = None if context is None else context.partitions.by_name.get(where.topic)
-            partition = None if led is None else led.partitions[where.partition]
-            if partition is not None:
+        for number in self.machines:
+            if (partition := self._copy(number, where)) is not None:
                 yield partition
+
+    def _copy(self, number: BrokerId, where: TopicPartition) -> Partition | None:
+        context = self.machines[number].context
+        led = None if context is None else context.partitions.by_name.get(where.topic)
+        return None if led is None else led.partitions[where.partition]
 
     def _started(self, number: BrokerId) -> None:
         super()._started(number)
@@ -380,11 +383,17 @@ class ReplicaWorld(ClusterWorld):
         topic = self._image().topics.get(OFFSETS_TOPIC)
         return None if topic is None else topic.partitions[partition_for(group_id, len(topic.partitions))]
 
-    def has_outdated_leader(self, where: TopicPartition) -> bool:
-        """See `ClientWorld.has_outdated_leader`. A leader that has not heard of its successor tells where its own log
-        ends, as Kafka's does."""
+    def outdated_leaders(self, where: TopicPartition) -> Mapping[BrokerId, OutdatedLeader]:
+        """See `ClientWorld.outdated_leaders`. A leader that has not heard of its successor answers from its own log, up
+        to its own high watermark, as Kafka's does (`Partition.fetchOffsetForTimestamp` of Apache Kafka 4.3)."""
         epoch = self._image().topics[where.topic].partitions[where.partition].leader_epoch
-        return any(partition.leads and partition.leader_epoch < epoch for partition in self._copies(where))
+        return {
+            number: OutdatedLeader(partition.leader_epoch, partition.log.high_watermark)
+            for number in self.machines
+            if (partition := self._copy(number, where)) is not None
+            and partition.leads
+            and partition.leader_epoch < epoch
+        }
 
     def may_lack_committed(self, where: TopicPartition, epoch: int, address: Address) -> bool:
         """See `ClientWorld.may_lack_committed`. A leader that has not heard of its successor lacks what the successor

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from tests.simulation.brokers.clients.base import PASSING, Participant
 from tests.simulation.brokers.clients.client import Leader
 from tests.simulation.violation import Violation
@@ -16,7 +19,10 @@ from klamm.protocol.schema.offset_for_leader_epoch_request import (
     OffsetForLeaderTopic,
 )
 from klamm.protocol.schema.offset_for_leader_epoch_response import OffsetForLeaderEpochResponse
-from klamm.protocol.types import Millis, TopicPartition
+from klamm.protocol.types import BrokerId, Millis, TopicPartition
+
+if TYPE_CHECKING:
+    from tests.simulation.brokers.client_world import OutdatedLeader
 
 __all__ = ["Lookups"]
 
@@ -24,7 +30,13 @@ _MAX_TIMESTAMP = Millis(-3)
 
 
 class Lookups(Participant):
-    """A client that checks each answer against what is known of the partition."""
+    """A client that checks each answer against what is known of the partition.
+
+    A leader that has not heard of its successor knows less than some clients: the records below its own high watermark,
+    and the leader epochs up to its own. Apache Kafka's leader answers then, too. So its answer is checked against what
+    it knew when the request was sent. Any other leader must know all that a client was told before: it does not answer
+    earlier (KIP-207).
+    """
 
     is_reader = True
 
@@ -67,11 +79,30 @@ class Lookups(Participant):
                 partition.check_latest_time(str(where), found.offset, found.timestamp_ms)
             return
         time_ms = Millis(self.random.choice(times) + self.random.choice((-1, 0, 1)))
+        await self._look_up_time(where, time_ms)
+
+    async def _look_up_time(self, where: TopicPartition, time_ms: Millis) -> None:
+        partition = self.world.model.partitions[where]
         before = partition.first_at(time_ms)
+        outdated = self.world.outdated_leaders(where)
         found = await self._ask(where, time_ms)
         self.note("finds %s at or after %d in %s", found, time_ms, where)
-        if found is not None and self._life == self.world.life:
-            partition.check_time(str(where), time_ms, found.offset, found.timestamp_ms, before)
+        if found is None or self._life != self.world.life:
+            return
+        leader = self._answered_by(where, outdated)
+        if leader is not None and before is not None and before >= leader.high_watermark:
+            before = None
+        partition.check_time(str(where), time_ms, found.offset, found.timestamp_ms, before)
+
+    def _answered_by(self, where: TopicPartition, outdated: Mapping[BrokerId, OutdatedLeader]) -> OutdatedLeader | None:
+        """Returns the outdated leader that has answered the last request; None if another broker has.
+
+        A client that knows no leader of a partition asks another broker of the topic: this may be any of them.
+        """
+        asked = self.client.leader_of(where)
+        if asked is None:
+            return min(outdated.values(), key=lambda each: each.high_watermark, default=None)
+        return outdated.get(asked.broker)
 
     async def _see_the_end(self, where: TopicPartition, *, is_committed: bool) -> None:
         """Waits until the reported end is the end of the log: at the end all records are committed, and all
@@ -86,13 +117,16 @@ class Lookups(Participant):
         partition = self.world.model.partitions[where]
         high_watermark = partition.high_watermark
         asked_ms = self.world.loop.now_ms
-        is_outdated = self.world.has_outdated_leader(where)
+        outdated = self.world.outdated_leaders(where)
         found = await self._ask(where, LATEST, is_committed=is_committed)
-        if found is None or self._life != self.world.life or is_outdated:
+        if found is None or self._life != self.world.life:
             return
+        leader = self._answered_by(where, outdated)
+        if leader is not None:
+            high_watermark = min(high_watermark, leader.high_watermark)
         if not is_committed and found.offset < high_watermark:
             raise Violation(5, f"{where} ends at {found.offset}, and a reader was told of {high_watermark}")
-        if is_committed:
+        if is_committed and leader is None:
             self._check_ended(where, found.offset, asked_ms)
         undecided = self.world.first_undecided(where)
         if is_committed and undecided is not None and found.offset > undecided:
@@ -130,6 +164,7 @@ class Lookups(Participant):
         life = self.world.life
         partition = self.world.model.partitions[where]
         before = dict(partition.epochs)
+        outdated = self.world.outdated_leaders(where)
         request = OffsetForLeaderEpochRequest(
             replica_id=-1,
             topics=[
@@ -144,6 +179,9 @@ class Lookups(Participant):
         code = error_code(found.error_code)
         if code is ErrorCode.NONE and life == self.world.life:
             self.note("finds that epoch %d of %s ends at %d", epoch, where, found.end_offset)
+            leader = self._answered_by(where, outdated)
+            if leader is not None:
+                before = {offset: known for offset, known in before.items() if known <= leader.leader_epoch}
             partition.check_epoch_end(str(where), epoch, before, (found.leader_epoch, found.end_offset))
         elif code is not ErrorCode.NONE and code not in PASSING:
             raise Violation(0, f"OffsetForLeaderEpoch was answered {code.name}")
