@@ -1,9 +1,10 @@
-"""Tests the checks of brokers' states, and of what a leader waits for, with states made by hand: each property holds in
-one state, and is broken in another."""
+"""Tests the checks of brokers' states, of what a leader waits for, and of retention, with states made by hand: each
+property holds in one state, and is broken in another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from types import SimpleNamespace as Stub
 from typing import Any, cast
@@ -11,11 +12,14 @@ from typing import Any, cast
 import pytest
 from tests.simulation.clusters.replica_checks import ReplicaChecks, naming_followers
 from tests.simulation.clusters.replica_states import ReplicaStates
+from tests.simulation.logs.device import Crash
 from tests.simulation.violation import Violation
 
 from klamm.broker.partitions.followers import Followers
+from klamm.core.log.retention import SegmentFacts
 from klamm.metadata.image import LiveBroker, MetadataImage, PartitionImage, ResourceType, TopicImage
-from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
+from klamm.storage.log.log_retention import LogRetention
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 WHERE = TopicPartition("topic", PartitionIndex(0))
@@ -233,3 +237,61 @@ def test_another_follower_with_the_same_offset_hides_nothing(
             checks._check_quorum(partition, 5)
     else:
         checks._check_quorum(partition, 5)
+
+
+@pytest.mark.parametrize(
+    ("led", "in_sync", "eligible", "fetched", "binds"),
+    [
+        (4, (ONE,), (), {}, True),
+        (4, (ONE, TWO), (), {TWO: 4}, True),
+        (4, (ONE, TWO), (THREE,), {TWO: 4, THREE: 4}, True),
+        (3, (ONE, TWO), (), {TWO: 4}, False),
+        (4, (ONE, TWO), (), {TWO: 3}, False),
+        (4, (ONE,), (TWO,), {THREE: 4}, False),
+        (4, (ONE, TWO), (THREE,), {TWO: 4}, False),
+    ],
+)
+def test_leader_binds_the_next_one_once_its_followers_have_fetched(
+    led: int,
+    in_sync: tuple[BrokerId, ...],
+    eligible: tuple[BrokerId, ...],
+    fetched: dict[BrokerId, int],
+    binds: bool,
+) -> None:
+    """The next leader has no earlier records than the present one once each replica that may be elected has fetched in
+    this leader epoch, and the leader knows the epoch. `fetched` has the leader epoch of each follower's last fetch."""
+    checks = ReplicaChecks(Stub(machines={}))  # type: ignore[arg-type]
+    checks.image = _image(replace(LED, isr=in_sync, elr=eligible))
+    checks._led[WHERE, ONE] = led
+    for number, leader_epoch in fetched.items():
+        checks._fetched[WHERE, leader_epoch, number] = 10
+    assert checks.binds_next_leader(WHERE) is binds
+
+
+@pytest.mark.parametrize(("retention_bytes", "is_found"), [(100, False), (101, True)])
+def test_a_process_dies_while_retention_deletes_a_segment(
+    retention_bytes: int, is_found: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If a process dies when it has renamed a part of a segment's files, the records count as deleted, and the check of
+    what retention leaves runs (I4)."""
+
+    def die(retention: LogRetention, now_ms: Millis) -> int:
+        retention._log.log_start_offset = Offset(5)
+        raise Crash("the process is killed")
+
+    monkeypatch.setattr(LogRetention, "delete_old_segments", die)
+    facts = [SegmentFacts(Offset(5), 100, Millis(0)), SegmentFacts(Offset(9), 100, Millis(0))]
+    log: Any = Stub(topic_partition=WHERE, log_start_offset=Offset(0), log_end_offset=Offset(9), high_watermark=9)
+    log.config = Stub(retention_bytes=retention_bytes, retention_ms=-1)
+    log.segments = Stub(facts=lambda end: facts)
+    reader: Any = Stub(look_up=lambda read: read())
+    retention = LogRetention(log, Stub(), Stub(), reader)  # type: ignore[arg-type]
+    model, failures = Stub(deleted=3), list[Violation]()
+    world: Any = Stub(machines={}, model=Stub(partitions={WHERE: model}), notes=Stub(add=lambda *values: None))
+    world.fail = failures.append
+    with ExitStack() as stack:
+        ReplicaChecks(world)._watch(stack)
+        with pytest.raises(Crash):
+            retention.delete_old_segments(Millis(1))
+    assert model.deleted == 5
+    assert [failure.invariant for failure in failures] == ([4] if is_found else [])

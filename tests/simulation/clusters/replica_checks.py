@@ -98,6 +98,8 @@ class ReplicaChecks:
         """The log start offsets when the world looked last."""
         self._fetched: dict[tuple[TopicPartition, int, BrokerId], int] = {}
         """By leader epoch and follower, the epoch of the follower's run that fetched last."""
+        self._led: dict[tuple[TopicPartition, BrokerId], int] = {}
+        """The leader epoch in which a broker began to lead last."""
         self._recovering: set[TopicPartition] = set()
         """Partitions whose next leader may lack committed records, as the metadata have recorded."""
         self._has_lost: set[TopicPartition] = set()
@@ -154,10 +156,12 @@ class ReplicaChecks:
         def watched_retention(retention: LogRetention, now_ms: Millis) -> int:
             log = retention._log
             start, before = log.log_start_offset, _facts_of(retention)
-            count = delete_old(retention, now_ms)
-            if log.log_start_offset > start:
-                self._report(lambda: self._has_retained(log, start, before, now_ms))
-            return count
+            try:
+                return delete_old(retention, now_ms)
+            finally:
+                # If the process dies between two renames, its next run finds the segment deleted.
+                if log.log_start_offset > start:
+                    self._report(lambda: self._has_retained(log, start, before, now_ms))
 
         begin_proposal = Followers.begin_proposal
 
@@ -336,6 +340,21 @@ class ReplicaChecks:
         """Returns whether the metadata have recorded an unclean election after which records are missing, or may be."""
         return where in self._has_lost or where in self._recovering
 
+    def binds_next_leader(self, where: TopicPartition) -> bool:
+        """Returns whether the next leader will have no record that the present leader lacks now, except new ones.
+
+        An earlier leader may have appended a record that was not committed, the generation of a group, say. It may be
+        left in a replica that may be elected and has not fetched in this leader epoch; a replica that has fetched has
+        truncated its log. Until then the coordinator answers under the generation before, in which another member may
+        have had the same partitions. As in Kafka, a new leader writes no record that rules this out, and an answer
+        without a record waits for no follower (`CoordinatorRuntime`).
+        """
+        partition = self.image.topics[where.topic].partitions[where.partition]
+        epoch, leader = partition.leader_epoch, partition.leader
+        others = {*partition.isr, *partition.elr} - {leader}
+        is_known = self._led.get((where, leader)) == epoch
+        return is_known and all((where, epoch, number) in self._fetched for number in others)
+
     def note(self, template: str, *values: object) -> None:
         """Notes what has happened."""
         self._world.notes.add(template, *values)
@@ -354,6 +373,7 @@ class ReplicaChecks:
     def begins_to_lead(self, partition: Partition) -> None:
         """Checks that a new leader holds all committed records (`LeaderCompleteness`, `ConsistentRead`)."""
         log, where = partition.log, partition.log.topic_partition
+        self._led[where, partition.image.leader] = partition.leader_epoch
         topic = self.image.topics.get(where.topic)
         if topic is None or not _is_of(log, topic):
             return

@@ -419,11 +419,12 @@ class ReplicaWorld(ClusterWorld):
         return -1 if topic is None else topic.partitions[where.partition].leader_epoch
 
     def coordinator_term(self, group_id: str, address: Address) -> object | None:
-        """A former coordinator may still answer from its memory, so the term also has the leader epoch."""
+        """The term also has the leader epoch: a former coordinator may answer, and the next one may know of more."""
         found, term = self._offsets_partition(group_id), super().coordinator_term(group_id, address)
         if found is None or term is None or self.addresses.index(address) + 1 != found.leader:
             return None
-        return term, found.leader_epoch
+        binds_next = self.checks.binds_next_leader(TopicPartition(OFFSETS_TOPIC, found.index))
+        return (term, found.leader_epoch) if binds_next else None
 
     def _replicated(self) -> Iterator[tuple[TopicPartition, PartitionImage]]:
         for topic in self._image().topics.values():
