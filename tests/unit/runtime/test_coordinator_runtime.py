@@ -63,6 +63,21 @@ def test_answers_come_in_the_order_of_the_decisions() -> None:
     assert not world.is_waiting(second)
 
 
+def test_repeated_commit_waits_for_a_record_of_the_new_coordinator() -> None:
+    """I17: after a load, a commit that repeats the last one is answered once a record of this coordinator is committed.
+    Then no replica that may be elected has a commit of an earlier coordinator that was never committed."""
+    world = CoordinatorWorld()
+    assert world.commit_code(5) is ErrorCode.NONE
+    world = world.restart()
+    world.log.holds_high_watermark = True
+    first, second = world.commit(5), world.commit(5)
+    assert world.is_waiting(first)
+    assert world.is_waiting(second)
+    world.log.commit(P0)
+    assert [world.now(each).topics[0].partitions[0].error_code for each in (first, second)] == [0, 0]
+    assert len(world.log.records(P0)) == 2
+
+
 def test_decisions_see_what_is_written_but_not_committed() -> None:
     """The shard's state contains records that are not committed yet, so that the next decision builds on them."""
     world = CoordinatorWorld()

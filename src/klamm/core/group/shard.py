@@ -104,7 +104,7 @@ class GroupShard:
         self._loader: OffsetLoader | None = None
         self._incremental_work = IncrementalWork()
         self._deletions = Deletions(self.groups, self._incremental_work, config.looks_per_step)
-        self._last_offset = Offset(-1)
+        self._last_offset = self._last_loaded_offset = Offset(-1)
         self._refused_deletions: list[tuple[Sequence[DeletedTopic], Offset]] = []
         """Deleted topics whose offsets are still to be deleted, with the last offset of the log at that time."""
 
@@ -137,6 +137,7 @@ class GroupShard:
     def on_loaded(self, topics: ClusterTopics, now: Millis) -> Iterator[Result]:
         """Lets each kind take over its groups, then arms the expiry timer."""
         self._loader = None
+        self._last_loaded_offset = self._last_offset
         for kind in self.groups.shards:
             yield from kind.on_loaded(topics, now)
         result = Result()
@@ -264,7 +265,16 @@ class GroupShard:
     ) -> Result:
         """Handles OffsetCommit; see `offsets/offset_commits.py`."""
         self._deletions.check(request.group_id)
-        return commit_offsets(self.groups, self._lingering, self.config, request, context, ticket=ticket, now=now)
+        return commit_offsets(
+            self.groups,
+            self._lingering,
+            self.config,
+            request,
+            context,
+            ticket=ticket,
+            now=now,
+            has_written=self._last_offset > self._last_loaded_offset,
+        )
 
     def handle_txn_offset_commit(
         self,

@@ -160,6 +160,24 @@ def test_state_after_a_restart_is_the_same() -> None:
     assert driver.reload().shard.store == driver.shard.store
 
 
+def test_commit_is_written_unless_its_coordinator_has_written_since_it_loaded() -> None:
+    """I17: a new coordinator writes also a commit that repeats the last one, until it has written a record.
+
+    An earlier coordinator may have appended another offset that was not committed, and that only another replica has.
+    If this replica is elected next, that offset would replace the one whose commit was acknowledged without a record.
+    A committed record of the new coordinator rules this out: all replicas that may be elected have it.
+    """
+    driver = ShardDriver()
+    commit(driver)
+    assert not commit(driver)
+    driver = driver.reload()
+    assert commit(driver)
+    assert not commit(driver)
+    driver = driver.reload()
+    driver.commit(7, topic="others")
+    assert not commit(driver)
+
+
 def test_member_that_says_nothing_new_has_committed_all_the_same() -> None:
     """A repeated commit marks the member as having committed, although no record is appended."""
     driver = ShardDriver()

@@ -46,18 +46,25 @@ def commit_offsets(
     *,
     ticket: Ticket,
     now: Millis,
+    has_written: bool,
 ) -> Result:
     """Commits the offsets, if the member is allowed to. Each topic has its name, and its id if that is known.
 
     Unchanged offsets are not written. The other records may linger, unless they create the group: other requests have
     to see that it exists.
 
+    `has_written` is whether the shard has written a record since its load. If not, unchanged offsets are written, too:
+    a replica may have another offset that an earlier coordinator has appended and that is not committed. If this
+    replica is elected next, that offset replaces the acknowledged one. A committed record of this shard rules this out.
+
     Raises the errors of the kind's `offset_checks.py`.
     """
     result = Result()
     kind = groups.kind_of(request.group_id)
     check_partition = kind.check_commit(request, context.api_version, result)
-    commit = _Commit(groups.store, lingering, config, request, check_partition=check_partition, now=now)
+    commit = _Commit(
+        groups.store, lingering, config, request, check_partition=check_partition, now=now, has_written=has_written
+    )
     topics = []
     for topic in request.topics:
         partitions = [
@@ -90,6 +97,7 @@ class _Commit:
         *,
         check_partition: PartitionCheck | None,
         now: Millis,
+        has_written: bool,
     ) -> None:
         self.records: list[CoordinatorRecord] = []
         self.is_lingering_already = False
@@ -101,6 +109,7 @@ class _Commit:
         self._committed = store.offsets_of(group_id)
         self._open_transactions = store.open_transactions.get(group_id, {})
         retention_ms = request.retention_time_ms
+        self._has_written = has_written
         self._expire_timestamp_ms = None if retention_ms == _BROKER_RETENTION else Millis(now + retention_ms)
         # An offset's retention starts at its commit, so an offset that is committed repeatedly must not look old.
         self._since_ms = now - config.offsets_retention_of(group_id) // _REFRESHES_PER_RETENTION
@@ -131,6 +140,7 @@ class _Commit:
                 # A transaction's pending offset will count as newer than the present offset.
                 is_old_news = (
                     may_be_old_news
+                    and self._has_written
                     and index not in in_transactions
                     and committed.says(index, offset, leader_epoch, topic_id, metadata, self._since_ms)
                 )
