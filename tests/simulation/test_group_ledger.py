@@ -23,8 +23,11 @@ class _Group:
 
     def __init__(self, *, may_lose: bool = False) -> None:
         self._loop = SimpleNamespace(now_ms=0.0)
-        plan = SimpleNamespace(may_lose=may_lose)
+        plan = SimpleNamespace(may_lose=may_lose, has_stalled_links=False)
+        self.one = SimpleNamespace(high_watermark=0, deleted=0)
         world = SimpleNamespace(loop=self._loop, plan=plan, partitions=[ONE, TWO], is_ending=False)
+        world.model = SimpleNamespace(partitions={ONE: self.one})
+        world.may_have_lost_since = lambda life: False
         self.ledger = GroupLedger(cast("ClientWorld", world))
 
     def at(self, now_ms: float) -> GroupLedger:
@@ -111,6 +114,19 @@ def test_commit_of_another_member_must_not_be_accepted() -> None:
     group.at(100.0).accepted("second", TWO, 1, -1, 90.0)
     _breaks(15, lambda: group.ledger.accepted("second", ONE, 1, -1, 90.0))
     group.at(250.0).accepted("second", ONE, 1, -1, 90.0)
+
+
+def test_member_must_not_find_an_offset_above_the_high_watermark() -> None:
+    """I18: a committed offset is not above the high watermark that clients were told, nor above the deleted records: a
+    member whose position is deleted goes on, and commits, where the log begins."""
+    group = _Group()
+    group.ledger.commits(ONE, 7)
+    group.one.high_watermark = group.one.deleted = 6
+    _breaks(18, lambda: group.ledger.found("first", ONE, 7))
+    group.one.deleted = 7
+    group.ledger.found("first", ONE, 7)
+    group.one.high_watermark, group.one.deleted = 7, 0
+    group.ledger.found("first", ONE, 7)
 
 
 def test_member_must_not_lose_a_partition_while_nothing_happens() -> None:

@@ -209,10 +209,15 @@ class GroupLedger:
         self._acknowledged[where] = offset, life
 
     def found(self, name: str, where: TopicPartition, offset: int) -> None:
-        """Checks the committed offset that a member fetched for its new partition (I17, I18)."""
+        """Checks the committed offset that a member fetched for its new partition (I17, I18).
+
+        A member whose position is deleted goes on where the log begins. No client may have been told of a high
+        watermark there, but only committed records are deleted (I4).
+        """
         if offset >= 0 and offset not in self._asked.get(where, ()):
             raise Violation(17, f"{name} finds offset {offset} for {where}, which nobody has committed")
-        high_watermark = self._world.model.partitions[where].high_watermark
+        partition = self._world.model.partitions[where]
+        high_watermark = max(partition.high_watermark, partition.deleted)
         if offset > high_watermark and not self._world.plan.may_lose:
             raise Violation(18, f"{name} finds offset {offset} for {where}, whose high watermark is {high_watermark}")
         acknowledged, life = self._acknowledged.get(where, (-1, 0))
