@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from klamm.metadata.entries import live_key, put_broker
 from klamm.metadata.image import MetadataImage, PartitionImage
@@ -19,24 +20,31 @@ from klamm.metadata.replicas.partition_changes import PartitionChanges
 from klamm.metadata.replicas.replica_rules import rules_of
 from klamm.protocol.types import BrokerId, TopicPartition
 
-__all__ = ["plan_distrust", "plan_failed_replicas"]
+__all__ = ["GivenUp", "plan_distrust", "plan_failed_replicas"]
+
+
+class GivenUp(NamedTuple):
+    """How many of the failed replicas a plan decides about, the first ones in order, and how many partitions change."""
+
+    decided: int
+    changed: int
 
 
 def plan_failed_replicas(
     image: MetadataImage, broker_id: BrokerId, incarnation: str, failed: Sequence[TopicPartition], room: int
-) -> Planning[int]:
+) -> Planning[GivenUp]:
     """Plans that the broker's replicas of these partitions neither lead nor are in sync nor eligible.
 
-    At most `room` keys are changed or compared; the result is the number of partitions that change, 0 if all have.
+    At most `room` keys are changed or compared. Each replica must be decided about once: it may be in sync again soon.
 
     A replica keeps its places if no other replica is in sync or eligible, because no other one may lead then. The
     decision depends on the run of the broker, because a later run starts without places anyway.
     """
     live = image.live.get(broker_id)
     if live is None or live.incarnation != incarnation:
-        return Plan(0)
+        return Plan(GivenUp(len(failed), 0))
     changes = PartitionChanges(image, room, [broker_id])
-    for name, index in failed:
+    for decided, (name, index) in enumerate(failed):
         yield
         topic = image.topics.get(name)
         if topic is None or not 0 <= index < len(topic.partitions):
@@ -44,8 +52,8 @@ def plan_failed_replicas(
         partition = topic.partitions[index]
         changed = _without(partition, rules_of(image, topic), broker_id)
         if changed is not partition and not changes.add(topic, partition, changed):
-            break
-    return changes.plan(len(changes))
+            return changes.plan(GivenUp(decided, len(changes)))
+    return changes.plan(GivenUp(len(failed), len(changes)))
 
 
 def plan_distrust(image: MetadataImage, broker_id: BrokerId, incarnation: str) -> Plan[None]:

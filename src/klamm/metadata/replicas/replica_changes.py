@@ -107,13 +107,14 @@ class ReplicaChanges:
             plan_failed_replicas,
             broker_id=self._broker_id,
             incarnation=self._incarnation,
-            failed=failed,
             room=self._room,
         )
-        total = 0
-        while count := await self._change(plan):
-            total += count
-        return total
+        decided = changed = 0
+        while decided < len(failed):
+            made = await self._change(partial(plan, failed=failed[decided:]))
+            decided += made.decided
+            changed += made.changed
+        return changed
 
     async def distrust_run(self) -> None:
         """Removes this run from the broker's registration: no directory proves that its records are all there."""

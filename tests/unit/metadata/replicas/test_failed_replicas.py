@@ -13,14 +13,14 @@ from tests.unit.metadata.replicas.test_broker_departure import after, ids, image
 from klamm.metadata.image import NO_BROKER, MetadataImage
 from klamm.metadata.memory_store import MemoryMetadata
 from klamm.metadata.metadata_store import Plan
-from klamm.metadata.replicas.failed_replicas import plan_distrust, plan_failed_replicas
+from klamm.metadata.replicas.failed_replicas import GivenUp, plan_distrust, plan_failed_replicas
 from klamm.metadata.service import NewTopic
 from klamm.protocol.types import BrokerId, PartitionIndex, TopicPartition
 
 FIRST = TopicPartition("orders", PartitionIndex(0))
 
 
-def failed(before: MetadataImage, broker_id: int, *, run: str | None = None) -> tuple[MetadataImage, Plan[int]]:
+def failed(before: MetadataImage, broker_id: int, *, run: str | None = None) -> tuple[MetadataImage, Plan[GivenUp]]:
     """Makes the broker's replica of the first partition fail."""
     planning = plan_failed_replicas(before, BrokerId(broker_id), run or f"run-{broker_id}", [FIRST], 100)
     while True:
@@ -62,7 +62,7 @@ def test_the_only_replica_in_sync_keeps_its_place() -> None:
     """Nobody else may hold all committed records: the partition waits for the broker's repair."""
     before = with_roles(image(1, 2, 3), isr=ids(1))
     result, plan = failed(before, 1)
-    assert plan.result == 0
+    assert plan.result.changed == 0
     assert roles(result) == (1, (1,), ())
 
 
@@ -83,13 +83,13 @@ def test_nobody_leads_while_the_others_are_away() -> None:
 
 def test_a_later_run_is_not_concerned() -> None:
     """A run that has begun since has no places yet."""
-    assert failed(image(1, 2, 3), 1, run="an earlier run")[1].result == 0
+    assert failed(image(1, 2, 3), 1, run="an earlier run")[1].result.changed == 0
 
 
 @pytest.mark.parametrize("replicas", [((1,),), ((2, 3),)])
 def test_other_partitions_do_not_change(replicas: Any) -> None:
     """A partition with one replica keeps its leader, and a broker gives up nothing that it doesn't have."""
-    assert failed(image(1, 2, 3, replicas=replicas), 1)[1].result == 0
+    assert failed(image(1, 2, 3, replicas=replicas), 1)[1].result.changed == 0
 
 
 def test_many_replicas_give_up_in_several_transactions() -> None:
