@@ -49,9 +49,9 @@ class PartitionChanges:
         guards = self._guards
         if makes_eligible(before, after):
             reads[topic_key(topic.name)] = None
-            guards = [guard_change(self._image)]
-        keys = len(self._changes.keys() | {change.key}) + len(guards) + len(self._reads.keys() | reads.keys())
-        if self._changes and keys > self._room:
+            guards = guards or [guard_change(self._image)]
+        more = (change.key not in self._changes) + sum(key not in self._reads for key in reads)
+        if self._changes and len(self._changes) + len(self._reads) + len(guards) + more > self._room:
             return False
         self._changes[change.key] = change
         self._reads |= reads

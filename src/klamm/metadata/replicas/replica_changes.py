@@ -103,12 +103,7 @@ class ReplicaChanges:
 
         A replica keeps its places if no other one may hold all committed records.
         """
-        plan = partial(
-            plan_failed_replicas,
-            broker_id=self._broker_id,
-            incarnation=self._incarnation,
-            room=self._room,
-        )
+        plan = partial(plan_failed_replicas, broker_id=self._broker_id, incarnation=self._incarnation, room=self._room)
         decided = changed = 0
         while decided < len(failed):
             made = await self._change(partial(plan, failed=failed[decided:]))
