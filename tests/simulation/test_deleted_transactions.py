@@ -38,6 +38,12 @@ class _World:
         self.model.begin(batch)
         self.model.acknowledge(batch, first_offset)
 
+    def write_ended(self, first_offset: int) -> None:
+        """Writes records of a second transaction, which has ended after 100 ms."""
+        ended = Transaction(2, "group", began_ms=0.0, version=2)
+        ended.ended = (0, 100.0)
+        self.write(ended, first_offset)
+
     @property
     def first_undecided(self) -> int | None:
         return ClientWorld.first_undecided(cast("Any", self), WHERE)
@@ -68,9 +74,7 @@ def test_a_transaction_that_has_timed_out_is_not_undecided() -> None:
 def test_an_ended_transaction_does_not_hold_the_last_stable_offset() -> None:
     """I14, also where earlier records are deleted."""
     world = _World()
-    ended = Transaction(2, "group", began_ms=0.0, version=2)
-    ended.ended = (0, 100.0)
-    world.write(ended, 83)
+    world.write_ended(83)
     world.partition.deleted = 82
     world.check_ended(83, 100.0 + MARKERS_MS)
     with pytest.raises(Violation, match="transaction 2 of group has ended, and holds topic-0 at 83"):
@@ -80,8 +84,6 @@ def test_an_ended_transaction_does_not_hold_the_last_stable_offset() -> None:
 def test_an_open_transaction_holds_the_last_stable_offset_where_the_log_begins() -> None:
     """Its records are deleted, and the first record that is left is of a transaction that has ended."""
     world = _World()
-    ended = Transaction(2, "group", began_ms=0.0, version=2)
-    ended.ended = (0, 100.0)
-    world.write(ended, 83)
+    world.write_ended(83)
     world.partition.deleted = 83
     world.check_ended(83, 101.0 + MARKERS_MS)

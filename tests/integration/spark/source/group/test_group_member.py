@@ -19,6 +19,12 @@ from klamm.spark.source.group.exclusive_assignor import MemberData
 from klamm.spark.source.group.group_member import QueryMember
 
 
+def member_of(config: ClientConfig) -> QueryMember:
+    return QueryMember(
+        config, "delays", MemberData("app", frozenset()), session_timeout_ms=10_000, heartbeat_interval_ms=10
+    )
+
+
 def test_a_query_that_waits_for_a_coordinator_says_why(caplog: pytest.LogCaptureFixture) -> None:
     """A query that waits for a coordinator logs the broker's error and what to check, only once for repeated
     requests."""
@@ -31,13 +37,7 @@ def test_a_query_that_waits_for_a_coordinator_says_why(caplog: pytest.LogCapture
 
     with ScriptedBroker() as broker:
         broker.on(FindCoordinatorRequest, nobody)
-        member = QueryMember(
-            ClientConfig((broker.address,), retry_backoff_ms=1),
-            "delays",
-            MemberData("app", frozenset()),
-            session_timeout_ms=10_000,
-            heartbeat_interval_ms=10,
-        )
+        member = member_of(ClientConfig((broker.address,), retry_backoff_ms=1))
         member.start()
         while broker.seen.count((FindCoordinatorRequest.API_KEY or 0, FindCoordinatorRequest.VERSIONS[1])) < 5:
             assert not member.await_ownership(0.01)
@@ -52,13 +52,7 @@ def test_a_query_that_waits_for_a_coordinator_says_why(caplog: pytest.LogCapture
 def test_a_member_that_has_left_keeps_no_connection() -> None:
     """A member that has left keeps no connection open, also if its thread opens one after the others were closed."""
     with ScriptedBroker() as broker:
-        member = QueryMember(
-            ClientConfig((broker.address,)),
-            "delays",
-            MemberData("app", frozenset()),
-            session_timeout_ms=10_000,
-            heartbeat_interval_ms=10,
-        )
+        member = member_of(ClientConfig((broker.address,)))
         has_left = threading.Event()
         clusters = [each for each in vars(member._member).values() if isinstance(each, Cluster)]
 
@@ -87,13 +81,7 @@ def test_a_member_leaves_while_its_thread_connects(monkeypatch: pytest.MonkeyPat
         close(connection)
 
     with ScriptedBroker() as broker:
-        member = QueryMember(
-            ClientConfig((broker.address,)),
-            "delays",
-            MemberData("app", frozenset()),
-            session_timeout_ms=10_000,
-            heartbeat_interval_ms=10,
-        )
+        member = member_of(ClientConfig((broker.address,)))
         clusters = [each for each in vars(member._member).values() if isinstance(each, Cluster)]
         for cluster in clusters:
             cluster.any_connection()
