@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from tests.support.spark_topics import Topic
 from klamm.pipelines import Pipeline, dead_letters, json, to_batches, to_files, to_format, to_topic, topic
 from klamm.pipelines.declare.sinks import Sink
 from klamm.pipelines.run.flow_check import FlowCheck, check_flow
+from klamm.pipelines.run.place import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,6 +91,27 @@ def test_flows_that_would_fail(runs: Runs, name: str, new_topic: Callable[..., T
             assert not run.run()
             assert run.flows[0].status().figures.restarts == 0
             assert text in (run.flows[0].message or "")
+
+
+def test_a_check_waits_once_for_a_cluster_that_does_not_answer(runs: Runs, name: str) -> None:
+    """The check ends after the first step that asks the cluster. It still tells what the flow reads and writes."""
+    pipeline = Pipeline(name)
+    source = topic("flights", decode=json("dest string, delay int"))
+    pipeline.flow(source=source, sink=to_topic(f"{name}-out"), name="late")(unchanged)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        place = Place.at(
+            name,
+            bootstrap_servers=f"127.0.0.1:{closed.getsockname()[1]}",
+            checkpoints=str(runs.folder / "checkpoints"),
+            client_options={"kafka.default.api.timeout.ms": "300"},
+        )
+        found = check_flow(runs.spark, place, pipeline.flows["late"])
+
+    (problem,) = found.problems
+    assert "default.api.timeout.ms=300" in problem
+    assert found.sink == f"topic {name}-out, exactly-once"
+    assert [(source.topics, source.group) for source in found.sources] == [("flights", f"{name}.late")]
 
 
 def test_formats_that_spark_has(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:

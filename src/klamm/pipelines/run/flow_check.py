@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from klamm.client.errors import GaveUp
 from klamm.errors import KlammError
 from klamm.pipelines.declare.flow import Flow, takes_environment
 from klamm.pipelines.declare.sinks import ToBatches, ToFormat, ToOrigins, ToTopic
@@ -66,41 +68,47 @@ class FlowCheck:
 
 
 def check_flow(spark: SparkSession, place: Place, flow: Flow) -> FlowCheck:
-    """Returns what a run of the flow would do. Writes nothing, and raises nothing: problems are in the result."""
+    """Returns what a run of the flow would do. Writes nothing, and raises nothing: problems are in the result.
+
+    If the cluster does not answer within `default.api.timeout.ms`, the check ends with this problem.
+    """
     check = FlowCheck(flow.name)
-    judgement = Judgement(spark, place, flow)
+    check.sources.extend(
+        SourceCheck(parameter, str(source), source.decode.name, place.group(flow, parameter))
+        for parameter, source in flow.sources.items()
+    )
     use_in_this_thread(spark)
-    _try(check, lambda: refuse_wrong_writer(spark, flow))
-    _try(check, lambda: refuse_changes(place, flow))
-    _try(check, lambda: refuse_foreign_files(spark, place, flow))
-    _try(check, lambda: _describe_sink(check, place, flow))
-    for parameter in flow.sources:
-        source = SourceCheck(
-            parameter,
-            str(flow.sources[parameter]),
-            flow.sources[parameter].decode.name,
-            place.group(flow, parameter),
-        )
-        check.sources.append(source)
-        _try(check, lambda parameter=parameter, source=source: _check_offsets(source, place, flow, parameter))
-        _try(check, lambda parameter=parameter, source=source: _check_schema(source, judgement, parameter))
-    if not check.problems:
-        _try(check, lambda: refuse_lost_records(place, flow, judgement.rule()))
-    if not check.problems:
-        _try(check, lambda: _check_rows(check, spark, place, flow, judgement))
+    for step in _steps(check, spark, place, flow):
+        try:
+            step()
+        except GaveUp as error:
+            check.problems.append(str(error))
+            return check  # The next step that asks the cluster would wait as long, for the same answer.
+        except KlammError as error:
+            check.problems.append(str(error))
+        except Exception as error:  # the flow's own code may raise anything
+            check.problems.append(one_line(f"{type(error).__name__}: {error}"))
     return check
 
 
-def _try(check: FlowCheck, step: Any) -> None:
-    try:
-        step()
-    except KlammError as error:
-        check.problems.append(str(error))
-    except Exception as error:  # the flow's own code may raise anything
-        check.problems.append(one_line(f"{type(error).__name__}: {error}"))
+def _steps(check: FlowCheck, spark: SparkSession, place: Place, flow: Flow) -> Iterator[Callable[[], None]]:
+    """Yields the parts of a check. The last ones need a flow without problems."""
+    judgement = Judgement(spark, place, flow)
+    yield lambda: refuse_wrong_writer(spark, flow)
+    yield lambda: refuse_changes(place, flow)
+    yield lambda: refuse_foreign_files(spark, place, flow)
+    yield lambda: _describe_sink(check, place, flow)
+    for source in check.sources:
+        yield partial(_check_offsets, source, place, flow)
+        yield partial(_check_schema, source, judgement)
+    if not check.problems:
+        yield lambda: refuse_lost_records(place, flow, judgement.rule())
+    if not check.problems:
+        yield lambda: _check_rows(check, spark, place, flow, judgement)
 
 
-def _check_offsets(source: SourceCheck, place: Place, flow: Flow, parameter: str) -> None:
+def _check_offsets(source: SourceCheck, place: Place, flow: Flow) -> None:
+    parameter = source.parameter
     _, ends = log_of(place, flow, parameter)
     source.partitions = len(ends)
     starts: Mapping[Any, Offset]
@@ -113,8 +121,8 @@ def _check_offsets(source: SourceCheck, place: Place, flow: Flow, parameter: str
     source.to_read = sum(max(0, end - starts.get(key, Offset(0))) for key, end in ends.items())
 
 
-def _check_schema(source: SourceCheck, judgement: Judgement, parameter: str) -> None:
-    pinned = judgement.decoder(parameter)
+def _check_schema(source: SourceCheck, judgement: Judgement) -> None:
+    pinned = judgement.decoder(source.parameter)
     source.columns = _columns(pinned.schema)
     source.notes.extend(pinned.notes)
 
