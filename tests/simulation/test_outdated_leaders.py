@@ -1,4 +1,5 @@
-"""Tests when worlds of replicas let a broker deny an offset that is committed: it leads in its own metadata only."""
+"""Tests what worlds of replicas accept from a broker that leads in its own metadata only: it may deny an offset that is
+committed, and does not know where its leader epoch ended."""
 
 from __future__ import annotations
 
@@ -10,13 +11,20 @@ import pytest
 from tests.simulation.brokers.clients import streams
 from tests.simulation.brokers.clients.client import Leader
 from tests.simulation.brokers.clients.member import Member
+from tests.simulation.brokers.clients.reader import Reader
 from tests.simulation.brokers.clients.streams import StreamReader
+from tests.simulation.brokers.model import Model
 from tests.simulation.clusters.replicated import ReplicaWorld
 from tests.simulation.violation import Violation
 
 from klamm.client.errors import OffsetOutOfRange
 from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.errors import ErrorCode
+from klamm.protocol.schema.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
 from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -30,14 +38,21 @@ def _image(leader: BrokerId, epoch: int) -> MetadataImage:
 
 
 class _World(ReplicaWorld):
-    """Broker 1 has led the partition in epoch 3, and broker 2 leads it in epoch 4."""
+    """Broker 1 has led the partition in epoch 3, and broker 2 leads it in epoch 4.
+
+    Readers have read the records 5 and 6 of epoch 3, and 7 of epoch 4.
+    """
 
     def __init__(self, *, known: int, has_timed_out: bool) -> None:  # the base class would start brokers
         self.addresses = (ADDRESS, ("broker-2", 9092))
         metadata = Stub(image=_image(ONE if known == 3 else TWO, known))
-        self.machines = cast("Any", {ONE: Stub(context=Stub(metadata=metadata))})
+        machines = {ONE: Stub(address=ADDRESS, is_alive=True, context=Stub(metadata=metadata))}
+        self.machines = cast("Any", machines)
         self.checks = cast("Any", Stub(image=_image(TWO, 4)))
-        self._sessions = cast("Any", {ONE: Stub(has_timed_out=has_timed_out)})
+        self._sessions = cast("Any", {ONE: Stub(has_timed_out=has_timed_out, is_over=has_timed_out)})
+        self.model = Model([WHERE], waits_for_disk=False)
+        for offset, epoch in ((5, 3), (6, 3), (7, 4)):
+            self.model.see(WHERE, offset, None, epoch)
 
 
 @pytest.mark.parametrize(
@@ -166,3 +181,57 @@ def test_only_an_outdated_leader_denies_the_offset_of_a_stream(
     else:
         with pytest.raises(Violation, match="I26: stream reads what is there, and: OFFSET_OUT_OF_RANGE"):
             asyncio.run(reader.read())
+
+
+class _Reader(Reader):
+    """A reader at offset 7, after records of epoch 3. It validates its position at broker 1.
+
+    The broker leads the partition in epoch `led`, and answers that epoch 3 ends at `end`.
+    """
+
+    def __init__(self, world: ReplicaWorld, led: int, end: int) -> None:  # the base class would open connections
+        self.name = "reader"
+        self.world = world
+        self.positions = {WHERE: 7}
+        self._epochs = {WHERE: 3}
+        self.validated = self._validated = {}
+        self._answer = EpochEndOffset(leader_epoch=LeaderEpoch(3), end_offset=end)
+        leader = Stub(epoch=led)
+        self.client = cast("Any", Stub(leader_of=lambda where: leader, connections=self._connections))
+
+    async def _connections(self, wheres: object) -> list[tuple[object, object]]:
+        return [(Stub(address=ADDRESS, ask=self._ask), wheres)]
+
+    async def _ask(self, *request: object) -> OffsetForLeaderEpochResponse:
+        topic = OffsetForLeaderTopicResult(topic=WHERE.topic, partitions=[self._answer])
+        return OffsetForLeaderEpochResponse(topics=[topic])
+
+    async def validate(self) -> None:
+        await self._validate()
+
+
+@pytest.mark.parametrize("has_timed_out", [False, True])
+def test_a_former_leader_that_knows_of_no_other_validates_positions_in_its_own_epoch(has_timed_out: bool) -> None:
+    """It does not know that its epoch ended before its last records. The reader validates again in the next epoch."""
+    reader = _Reader(_World(known=3, has_timed_out=has_timed_out), led=3, end=17)
+    asyncio.run(reader.validate())
+    assert reader.positions == {WHERE: 7}
+    assert reader.validated == {WHERE: 3}
+
+
+@pytest.mark.parametrize(
+    ("known", "has_timed_out", "led", "end", "text"),
+    [
+        pytest.param(4, False, 4, 17, "I1: .* ended at 17, and has epoch 4 at offset 7", id="the present leader"),
+        pytest.param(3, False, 3, 6, "I1: .* ended at 6, and has epoch 3 at offset 6", id="its own records"),
+        pytest.param(4, False, 3, 7, "I6: topic-0 was validated in leader epoch 3, and 4 was known", id="it knows"),
+        pytest.param(4, True, 3, 17, "I1: .* ended at 17, and has epoch 4 at offset 7", id="it knows, and has ended"),
+    ],
+)
+def test_a_leader_validates_positions_by_all_leader_epochs_that_it_knows(
+    known: int, has_timed_out: bool, led: int, end: int, text: str
+) -> None:
+    """No leader forgets its own records, or answers in an epoch that is over as far as it knows (I1, I6)."""
+    reader = _Reader(_World(known=known, has_timed_out=has_timed_out), led=led, end=end)
+    with pytest.raises(Violation, match=text):
+        asyncio.run(reader.validate())

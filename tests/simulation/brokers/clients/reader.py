@@ -276,6 +276,12 @@ class Reader(Participant):
             await self._validate_at(connection, [each for each in asked if each[0] in wheres])
 
     async def _validate_at(self, connection: ClientConnection, asked: list[_Asked]) -> None:
+        """Asks one leader. It answers only in the leader epoch that the request names, and knows the epochs up to this.
+
+        In worlds of replicas, a leader that has not heard of its successor says that its epoch ends where its own log
+        ends, as Kafka's does (`Partition.lastOffsetForLeaderEpoch` of Apache Kafka 4.3). The reader validates again
+        under the next epoch. In all other worlds a leader knows the epoch of each record that was read before.
+        """
         topics: dict[str, OffsetForLeaderTopic] = {}
         for where, leader_epoch, _, _ in asked:
             topic = topics.setdefault(where.topic, OffsetForLeaderTopic(topic=where.topic))
@@ -287,6 +293,7 @@ class Reader(Participant):
                 )
             )
         request = OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
+        newest = {where: self.world.newest_epoch_at(where, connection.address) for where, *_ in asked}
         answer = await connection.ask(request, OffsetForLeaderEpochResponse)
         found = {
             TopicPartition(topic.topic, partition.partition): partition  # type: ignore[arg-type]
@@ -297,8 +304,12 @@ class Reader(Participant):
             one = found[where]
             if one.error_code:
                 raise Passing(error_code(one.error_code))
+            if epoch < newest[where] and not self.world.may_be_outdated(connection.address):
+                raise Violation(6, f"{where} was validated in leader epoch {epoch}, and {newest[where]} was known")
+            must_know = max(epoch, newest[where])
+            known = {offset: of_offset for offset, of_offset in before.items() if of_offset <= must_know}
             end = one.leader_epoch, one.end_offset
-            self.world.model.partitions[where].check_epoch_end(str(where), self._epochs[where], before, end)
+            self.world.model.partitions[where].check_epoch_end(str(where), self._epochs[where], known, end)
             if one.end_offset < position:
                 self._go_back(where, max(one.end_offset, 0))
             self._validated[where] = epoch
