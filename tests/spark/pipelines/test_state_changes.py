@@ -105,7 +105,7 @@ def counted(
 
 _POSSIBLE: Final[dict[str, tuple[Function, Function]]] = {
     "a filter": (windows("key"), windows("key", only="value IS NOT NULL")),
-    "a column after a window": (windows("key"), windows("key", after="upper(key) AS name and window.start")),
+    "a column after a window": (windows("key"), windows("key", after="upper(key) AS name and `count(1)` AS n")),
     "a filter after a window": (windows("key"), lambda records: windows("key")(records).where("key = 'a'")),
     "the delay": (windows("key"), windows("key", delay="1 hour")),
     "the length of a window": (windows("key"), windows("key", length="2 hours")),
@@ -122,6 +122,7 @@ _POSSIBLE: Final[dict[str, tuple[Function, Function]]] = {
 _REFUSED: Final[dict[str, tuple[Function, Function]]] = {
     "grouping columns": (windows("key"), windows("key", "value")),
     "another aggregation": (windows("key"), windows("key", sums="max(value)")),
+    "an aggregation without use": (windows("key"), windows("key", after="key and window.start")),
     "a further aggregation": (windows("key"), windows("key", sums="count(*) and max(value)")),
     "a window removed": (windows("key"), stateless),
     "a window added": (stateless, windows("key")),
