@@ -8,13 +8,16 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from tests.support.spark_connector import ConnectorUnavailable, connector_jars
 
 from bench.peers import PeerUnavailable
 
 __all__ = ["SparkProgram", "jars"]
+
+_MESSAGES_SHOWN: Final = 100
+"""Lines of standard error that are shown of a program that fails."""
 
 
 @cache
@@ -81,6 +84,7 @@ class SparkProgram:
         if not line:
             status = self._process.wait()
             self._messages.seek(0)
-            last = ([line.strip() for line in self._messages if line.strip()] or ["no message"])[-1]
-            raise PeerUnavailable(f"the Spark program ended with status {status}: {last}")
+            messages = [line.rstrip() for line in self._messages if line.strip()]
+            print("\n".join(messages[-_MESSAGES_SHOWN:]), file=sys.stderr)
+            raise PeerUnavailable(f"the Spark program ended with status {status}: {(messages or ['no message'])[-1]}")
         return line.strip()
