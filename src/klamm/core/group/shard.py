@@ -119,6 +119,13 @@ class GroupShard:
         if ended is not None:
             self.groups.forget(*ended)
 
+    @property
+    def _has_written(self) -> bool:
+        """Whether the shard has written a record since its load. A replica may have another offset until then, which an
+        earlier coordinator has appended and which is not committed. If this replica is elected next, that offset
+        counts. A committed record of this shard rules this out."""
+        return self._last_offset > self._last_loaded_offset
+
     def replay_bytes(self, offset: Offset, producer_id: ProducerId, key: bytes, value: bytes | None) -> bool:
         """Applies a record of the common kind without decoding it as a message; see `offsets/offset_loading.py`."""
         if self._loader is None:
@@ -273,7 +280,7 @@ class GroupShard:
             context,
             ticket=ticket,
             now=now,
-            has_written=self._last_offset > self._last_loaded_offset,
+            has_written=self._has_written,
         )
 
     def handle_txn_offset_commit(
@@ -311,7 +318,7 @@ class GroupShard:
     ) -> Result:
         """Handles OffsetDelete; see `removal/removal_rules.py`."""
         self._deletions.check(request.group_id)
-        return delete_offsets(self.groups, request, ticket)
+        return delete_offsets(self.groups, request, ticket, has_written=self._has_written)
 
     # What an administrator asks for, without a request of the protocol
 

@@ -39,8 +39,13 @@ __all__ = [
 ]
 
 
-def delete_offsets(groups: GroupRegistry, request: OffsetDeleteRequest, ticket: Ticket) -> Result:
+def delete_offsets(
+    groups: GroupRegistry, request: OffsetDeleteRequest, ticket: Ticket, *, has_written: bool
+) -> Result:
     """Deletes single offsets, except of topics that members read: those get GROUP_SUBSCRIBED_TO_TOPIC.
+
+    `has_written` is whether the shard has written a record since its load. If not, a partition without an offset gets a
+    tombstone, too: a replica may have an offset that an earlier coordinator has appended and that is not committed.
 
     Raises GROUP_ID_NOT_FOUND, or NON_EMPTY_GROUP for a group with members that are no consumers.
     """
@@ -50,13 +55,13 @@ def delete_offsets(groups: GroupRegistry, request: OffsetDeleteRequest, ticket: 
     if not group.allows_offset_delete:
         raise KafkaError(ErrorCode.NON_EMPTY_GROUP)
     result = Result()
-    topics = [_delete_topic_offsets(groups.store, group, topic, result) for topic in request.topics]
+    topics = [_delete_topic_offsets(groups.store, group, topic, result, has_written) for topic in request.topics]
     result.reply(ticket, OffsetDeleteResponse(topics=topics))
     return result
 
 
 def _delete_topic_offsets(
-    store: GroupStore, group: Group, topic: OffsetDeleteRequestTopic, result: Result
+    store: GroupStore, group: Group, topic: OffsetDeleteRequestTopic, result: Result, has_written: bool
 ) -> OffsetDeleteResponseTopic:
     is_read = group.is_subscribed_to(topic.name)
     partitions = []
@@ -65,8 +70,10 @@ def _delete_topic_offsets(
         code = ErrorCode.NONE
         if is_read:
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-        elif store.offset(group.group_id, topic.name, partition) is not None or store.has_open_transaction(
-            group.group_id, topic.name, partition
+        elif (
+            not has_written
+            or store.offset(group.group_id, topic.name, partition) is not None
+            or store.has_open_transaction(group.group_id, topic.name, partition)
         ):
             result.records.append(offset_tombstone(group.group_id, topic.name, partition))
         partitions.append(OffsetDeleteResponsePartition(partition_index=partition, error_code=code))

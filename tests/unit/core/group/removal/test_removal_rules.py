@@ -106,6 +106,22 @@ def test_offset_that_is_not_there_leaves_no_tombstone() -> None:
     assert tombstones(driver) == []
 
 
+def test_offset_that_is_not_there_leaves_a_tombstone_until_its_coordinator_has_written() -> None:
+    """I17: until a new coordinator has written a record, OffsetDelete writes a tombstone also without an offset.
+
+    An earlier coordinator may have appended an offset that was not committed, and that only another replica has. If
+    this replica is elected next, the offset would be there after its deletion was acknowledged.
+    """
+    driver = ShardDriver()
+    driver.commit(1)
+    driver = driver.reload()
+    assert delete_offsets(driver, "audit") is ErrorCode.NONE
+    assert tombstones(driver) == ["audit-0"]
+    assert delete_offsets(driver, "audit") is ErrorCode.NONE
+    assert tombstones(driver) == ["audit-0"]
+    assert driver.fetch(EVENTS_0, AUDIT_0) == {EVENTS_0: 1, AUDIT_0: -1}
+
+
 def test_offset_of_a_topic_that_is_read_cannot_be_deleted() -> None:
     """OffsetDelete refuses a topic that a member reads, because its consumers would jump; other topics are allowed."""
     driver = ShardDriver()
