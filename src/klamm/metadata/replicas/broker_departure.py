@@ -35,6 +35,7 @@ def plan_upkeep(
         for partition, changed in _changes(image, topic, is_unclean_allowed, elects_unclean):
             if not changes.add(topic, partition, changed):
                 return changes.plan(len(changes))
+            yield
         yield
     return changes.plan(len(changes))
 

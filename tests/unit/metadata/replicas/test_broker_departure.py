@@ -131,6 +131,12 @@ def test_broker_that_stops_hands_over() -> None:
     assert roles(result) == (2, (2, 3), ())
 
 
+def test_other_tasks_run_between_the_changes_of_a_topic() -> None:
+    """Most partitions of a cluster may be in one topic. Each change is a step of its own."""
+    steps = sum(1 for _ in plan_upkeep(image(2, 3, replicas=((1, 2, 3),) * 5), 100))
+    assert steps >= 5
+
+
 def test_changes_are_made_in_chunks() -> None:
     """A limit bounds each decision; the next one continues."""
     before = image(2, 3, replicas=((1, 2, 3),) * 5)
