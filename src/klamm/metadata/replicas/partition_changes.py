@@ -4,7 +4,9 @@
 - A new leader that may lack committed records is elected only while the replicas that would be elected before it are
   away. Another broker may register at the same moment, and keep its places. So the change also depends on the runs of
   these replicas. Without that, an unclean election would lose records that a live replica has.
-- A change that makes a replica eligible needs the guard of `eligible_leaders`.
+- Such an election also depends on the settings of the topic and of the cluster: they may forbid it by now.
+- A change that makes a replica eligible depends on the same settings, and needs the guard of `eligible_leaders`. Both
+  kinds of changes use this guard.
 
 Apache Kafka needs none of this: one controller makes all decisions, one after the other.
 """
@@ -47,7 +49,7 @@ class PartitionChanges:
         change = put_partition(topic.topic_id, after)
         reads = dict.fromkeys(map(live_key, _deciding_runs(before, after)))
         guards = self._guards
-        if makes_eligible(before, after):
+        if makes_eligible(before, after) or _is_unclean(before, after):
             reads[topic_key(topic.name)] = None
             guards = guards or [guard_change(self._image)]
         more = (change.key not in self._changes) + sum(key not in self._reads for key in reads)
@@ -69,7 +71,12 @@ def _deciding_runs(before: PartitionImage, after: PartitionImage) -> set[BrokerI
     """Returns the brokers whose runs have decided who leads: none, if the leader stays or there is none."""
     if after.leader in (NO_BROKER, before.leader):
         return set()
-    if not after.is_recovering:
+    if not _is_unclean(before, after):
         return {after.leader}
     last = before.last_known_leader if before.leader == NO_BROKER else before.leader
     return {after.leader, *before.isr, *before.elr, last} - {NO_BROKER}
+
+
+def _is_unclean(before: PartitionImage, after: PartitionImage) -> bool:
+    """Returns whether a leader is elected that may lack committed records."""
+    return after.is_recovering and after.leader not in (NO_BROKER, before.leader)

@@ -60,8 +60,9 @@ def test_outcomes(live: tuple[int, ...], election: Election, codes: list[str]) -
     """A preferred leader must be live and in sync; an unclean election takes any live replica where no one leads."""
     plan = elect(image(*live), election, 0, 1, 2)
     assert [code.name for code, _ in plan.result] == codes
-    assert len(plan.changes) == codes.count("NONE")
-    assert list(plan.reads) == (["live/1"] if "NONE" in codes else [])
+    changed = [change for change in plan.changes if change.key.startswith("partitions/")]
+    assert len(changed) == codes.count("NONE")
+    assert "live/1" in plan.reads or "NONE" not in codes
 
 
 def test_partition_with_one_replica_has_no_other_leader() -> None:

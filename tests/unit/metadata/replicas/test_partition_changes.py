@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
+import pytest
 from tests.support.metadata_brokers import ENDPOINTS, connect
 from tests.unit.metadata.replicas.test_broker_departure import ids, image
 
 from klamm.metadata.directory_content import DirectoryContent
-from klamm.metadata.image import NO_BROKER, PartitionImage
+from klamm.metadata.image import NO_BROKER, PartitionImage, ResourceType
 from klamm.metadata.memory_store import MemoryMetadata
 from klamm.metadata.replicas.isr_changes import IsrProposal
 from klamm.metadata.replicas.partition_changes import PartitionChanges
@@ -37,11 +38,12 @@ def test_a_change_depends_on_the_run_of_the_new_leader() -> None:
 
 
 def test_an_unclean_election_depends_on_the_replicas_that_have_more_records() -> None:
-    """These are the in-sync replicas, the eligible ones and the last known leader, which may be coming back."""
+    """These are the in-sync replicas, the eligible ones and the last known leader, which may be coming back. The
+    settings of the topic may forbid the election meanwhile."""
     lonely = replace(FIRST, isr=ids(1), elr=ids(2))
-    assert led_by(3, isr=(3,), before=lonely, is_recovering=True) == ["live/1", "live/2", "live/3"]
+    assert led_by(3, isr=(3,), before=lonely, is_recovering=True) == ["live/1", "live/2", "live/3", "topics/orders"]
     leaderless = replace(FIRST, leader=NO_BROKER, isr=(), last_known_leader=BrokerId(1))
-    assert led_by(3, isr=(3,), before=leaderless, is_recovering=True) == ["live/1", "live/3"]
+    assert led_by(3, isr=(3,), before=leaderless, is_recovering=True) == ["live/1", "live/3", "topics/orders"]
     assert led_by(2, isr=(2,), before=lonely) == ["live/2"]
 
 
@@ -101,6 +103,39 @@ def test_a_replica_that_comes_back_while_another_one_is_elected() -> None:
         partition = again.image.topics["t"].partitions[0]
         assert (partition.leader, partition.isr, partition.is_recovering) == (second, (second,), False)
         await again.close()
+        await other.close()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("resource_type", "name"), [(ResourceType.TOPIC, "t"), (ResourceType.BROKER, "")])
+def test_unclean_elections_that_are_forbidden_meanwhile(resource_type: ResourceType, name: str) -> None:
+    """An unclean election that arrives after the setting for it was acknowledged as changed does not happen."""
+
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        connected = {BrokerId(number): await connect(metadata, number) for number in (1, 2, 3)}
+        for service, _ in connected.values():
+            await service.start_broker(ENDPOINTS)
+        some, _ = connected[BrokerId(1)]
+        topic = await some.ensure_topic(NewTopic("t", partitions=1, replication_factor=2))
+        setting = "unclean.leader.election.enable"
+        await some.alter_configs({(resource_type, name): {setting: "true"}})
+        first, second = topic.partitions[0].replicas
+        (leader, _), (other, store) = connected.pop(first), connected.pop(second)
+        ((administrator, _),) = connected.values()
+        proposal = IsrProposal(topic.topic_id, topic.partitions[0].index, first, LeaderEpoch(0), 0, [(first, -1)])
+        await leader.replicas.alter_isr([proposal])
+        await leader.close()
+        may_elect = store.held_at[store.transactions + 1] = asyncio.Event()
+        electing = asyncio.ensure_future(other.replicas.keep_leaders())
+        await store.held.wait()
+        await administrator.alter_configs({(resource_type, name): {setting: "false"}})
+        may_elect.set()
+        await electing
+        partition = other.image.topics["t"].partitions[0]
+        assert (partition.leader, partition.elr, partition.is_recovering) == (NO_BROKER, (first,), False)
+        await administrator.close()
         await other.close()
 
     asyncio.run(scenario())

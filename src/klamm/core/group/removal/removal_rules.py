@@ -39,9 +39,7 @@ __all__ = [
 ]
 
 
-def delete_offsets(
-    groups: GroupRegistry, request: OffsetDeleteRequest, ticket: Ticket, *, has_written: bool
-) -> Result:
+def delete_offsets(groups: GroupRegistry, request: OffsetDeleteRequest, ticket: Ticket, *, has_written: bool) -> Result:
     """Deletes single offsets, except of topics that members read: those get GROUP_SUBSCRIBED_TO_TOPIC.
 
     `has_written` is whether the shard has written a record since its load. If not, a partition without an offset gets a
