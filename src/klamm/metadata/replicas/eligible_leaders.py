@@ -33,10 +33,9 @@ def makes_eligible(before: PartitionImage, changed: PartitionImage) -> bool:
 
 
 def guard_change(image: MetadataImage) -> Change:
-    """Returns the change that belongs to each transaction that makes a replica eligible or elects a leader uncleanly. It
-    keeps the configs.
+    """Returns the change that belongs to each transaction that makes a replica eligible, or elects a leader uncleanly.
 
-    The transaction must also read the topic's entry.
+    It keeps the configs. The transaction must also read the topic's entry.
     """
     return rewrite_configs(ResourceType.BROKER, "", image.config_overrides(ResourceType.BROKER, ""))
 
