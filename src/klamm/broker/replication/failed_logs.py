@@ -91,6 +91,8 @@ class FailedLogs:
         if not self._offline or old.topics is new.topics:
             return
         for topic_partition in list(self._offline):
+            if old.topics.get(topic_partition.topic) is new.topics.get(topic_partition.topic):
+                continue  # A look at each log at each change would take long: all logs of a disk may be offline.
             if not self._is_offline(topic_partition):
                 self._offline.discard(topic_partition)
             elif self._has_a_place(new, topic_partition):

@@ -104,6 +104,28 @@ async def test_a_log_that_can_be_written_to_again_keeps_its_place() -> None:
 
 
 @in_loop
+async def test_a_change_of_another_topic_gives_up_nothing_again() -> None:
+    """The only replica that is in sync keeps its places although its log is offline. All logs of a broker may be
+    offline: a look at each of them, and another decision, at each change of the metadata would hold the event loop."""
+    world = await _Follower.begin()
+    counts: list[int] = []
+
+    async def keep_places(failed: Any) -> int:
+        counts.append(len(failed))
+        return 0
+
+    world.metadata.replicas.give_up = keep_places  # type: ignore[method-assign]
+    world.failed.add(ORDERS)
+    await until(lambda: counts == [1])
+    await world.leader.create_topics([NewTopic("others", assignments=[(0, [LEADER, FOLLOWER])])])
+    await until(lambda: "others" in world.metadata.image.topics)
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+    assert counts == [1]
+    await world.end()
+
+
+@in_loop
 async def test_a_failure_during_another_one_is_not_forgotten() -> None:
     """A log fails again while the metadata are written because of it."""
     world = await _Follower.begin()
