@@ -20,8 +20,9 @@ VICTIM: Final = "member-2"
 DRIVER_DIES_AT: Final = 0.4
 MEMBER_DIES_AT: Final = 0.55
 TICK_S: Final = 0.2
-READY_S: Final = 90.0
-END_S: Final = 180.0
+READY_S: Final = 300.0
+END_S: Final = 600.0
+"""A machine that is busy with something else has needed 72 and 400 seconds."""
 
 
 class Play:
