@@ -22,7 +22,7 @@ MEMBER_DIES_AT: Final = 0.55
 TICK_S: Final = 0.2
 READY_S: Final = 300.0
 END_S: Final = 600.0
-"""A machine that is busy with something else has needed 72 and 400 seconds."""
+"""A machine that was busy with something else needed 72 seconds for the start, and more than 180 for the rest."""
 
 
 class Play:
