@@ -256,9 +256,8 @@ class FetchRead:
         if self._quotas is None or not self.is_of_follower:
             return
         for cached, response in answers:
-            led = self._led_topic(cached)
-            partition = None if led is None else led.partitions[cached.request.index]
-            if response.records and partition is not None:
+            partition = self.find(cached) if response.records else None
+            if partition is not None and not isinstance(partition, FollowedPartition):
                 self._quotas.sent(partition, size_of(response))
 
     def _is_held_back(self, partition: Readable) -> bool:

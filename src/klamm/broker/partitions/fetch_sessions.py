@@ -33,6 +33,7 @@ PartitionKey: TypeAlias = tuple[str | TopicId, int]
 _INITIAL_EPOCH: Final = 0
 _FINAL_EPOCH: Final = -1
 INVALID_SESSION_ID: Final = 0
+_NO_OFFSET: Final = -1
 _HIGHEST_INT: Final = 2**31 - 1
 EVICTION_MS: Final = 120_000
 """Kafka's `min.incremental.fetch.session.eviction.ms`: a session that is unused for longer may be evicted. A session
@@ -58,9 +59,22 @@ class CachedPartition:
         self.unchanged: UnchangedRead | None = None
         """The state in which the last read had no news; None if it had news."""
 
+    def lacks(self, response: FetchPartitionResponse) -> bool:
+        """Returns whether the sender of the request is a follower that does not have the offsets of the answer.
+
+        They may have been in an earlier answer. A follower drops an answer that arrives after it has learned of another
+        leader epoch, or that makes it truncate its log. Only followers tell their offsets.
+        """
+        wanted = self.request
+        return (
+            wanted.high_watermark < response.high_watermark
+            or _NO_OFFSET < wanted.log_start_offset < response.log_start_offset
+        )
+
     def must_respond(self, response: FetchPartitionResponse, has_records: bool) -> bool:
         """Returns whether the response must include the partition. Remembers the values that the client receives."""
         must = has_records or response.diverging_epoch is not None or response.preferred_read_replica >= 0
+        must = must or self.lacks(response)
         if self.high_watermark != response.high_watermark:
             self.high_watermark = response.high_watermark
             must = True
@@ -260,7 +274,9 @@ class FetchSessionCache:
     ) -> bool:
         """Evicts sessions, except `keep`, until this number of sessions and partitions has room.
 
-        Returns False, and evicts nothing, if there would not be enough room.
+        Returns False, and evicts nothing, if there would not be enough room. A follower's session may have any number
+        of partitions, because it grows with each request, and its partitions are those that the follower copies. So it
+        evicts no other follower to have room for partitions.
         """
         spare_sessions = self._maximum_sessions - len(self._sessions) - sessions
         spare_partitions = self._maximum_partitions - self.partition_count - partitions
@@ -269,14 +285,18 @@ class FetchSessionCache:
         evicted: dict[int, FetchSession] = {}
         size = partitions if keep is None else len(keep.partitions)
         for session in self._least_valuable(size, now, is_privileged=is_privileged):
-            if session is not keep and session.session_id not in evicted:
-                evicted[session.session_id] = session
-                spare_sessions += 1
-                spare_partitions += len(session.partitions)
-                if spare_sessions >= 0 and spare_partitions >= 0:
-                    break
+            if session is keep or session.session_id in evicted:
+                continue
+            if is_privileged and session.is_privileged and spare_sessions >= 0:
+                continue
+            evicted[session.session_id] = session
+            spare_sessions += 1
+            spare_partitions += len(session.partitions)
+            if spare_sessions >= 0 and spare_partitions >= 0:
+                break
         else:
-            return False
+            if not is_privileged or spare_sessions < 0:
+                return False
         for session in evicted.values():
             self._remove(session)
         return True

@@ -7,7 +7,7 @@ the answers of the leader.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from klamm.broker.partitions.role import wrong_leader_epoch
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from klamm.storage.log.log import Log
 
 __all__ = ["FollowedPartition", "FollowerReads"]
+
+_MOST_UNCOMMITTED: Final = 1000
+"""Number of copies whose sizes are remembered one by one until they are committed."""
 
 
 class FollowedPartition:
@@ -56,7 +59,8 @@ class _Waiting:
     def __init__(self) -> None:
         self.observers: dict[AppendObserver, None] = {}
         self.uncommitted: deque[tuple[Offset, int]] = deque()
-        """End offset and size of records that are not below the high watermark yet."""
+        """End offset and size of records that are not below the high watermark yet. The last entry may stand for
+        several copies."""
 
 
 class FollowerReads:
@@ -89,8 +93,13 @@ class FollowerReads:
     def copied(self, key: tuple[TopicId, int], end_offset: Offset, size_bytes: int) -> None:
         """Takes note of records that the log has up to `end_offset` now."""
         waiting = self._waiting.get(key)
-        if waiting is not None:
-            waiting.uncommitted.append((end_offset, size_bytes))
+        if waiting is None:
+            return
+        uncommitted = waiting.uncommitted
+        if len(uncommitted) >= _MOST_UNCOMMITTED:
+            # With too few replicas in sync, producers with acks=1 may go on for hours, and nothing is committed.
+            size_bytes += uncommitted.pop()[1]
+        uncommitted.append((end_offset, size_bytes))
 
     def committed(self, key: tuple[TopicId, int], high_watermark: Offset) -> None:
         """Tells the waiting reads that the high watermark has risen."""

@@ -65,4 +65,5 @@ def has_no_news(cached: CachedPartition, response: FetchPartitionResponse) -> bo
         and response.preferred_read_replica < 0
         and response.high_watermark == cached.high_watermark
         and response.log_start_offset == cached.log_start_offset
+        and not cached.lacks(response)
     )

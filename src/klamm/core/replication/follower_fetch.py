@@ -154,10 +154,12 @@ class FollowerFetch:
         """
         self.release_due(now_ms)
         if self._is_refused:
-            # Without a session each request has only what it names.
-            self._unsent.update(
-                (key, None) for key in self._sent if key in self._positions and key not in self._delayed
-            )
+            # Without a session each request has only what it names. Partitions that have got records come last, as in a
+            # session: otherwise they could take all the room of each answer.
+            for key in sorted(self._sent, key=self._unsent.__contains__):
+                if key in self._positions and key not in self._delayed:
+                    self._unsent.pop(key, None)
+                    self._unsent[key] = None
             self._known.clear()
             self._forgotten.clear()
         named = list(self._unsent)[:_MOST_NAMED]

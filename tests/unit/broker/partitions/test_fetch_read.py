@@ -1,4 +1,4 @@
-"""Tests how one read of a Fetch answers for a leader whose session with the metadata store may have ended."""
+"""Tests how one read of a Fetch answers for a leader whose metadata may be outdated."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from klamm.broker.partitions.fetch_read import FetchRead
 from klamm.broker.partitions.fetch_sessions import CachedPartition
 from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.broker.partitions.warm_reads import WarmReads
+from klamm.broker.replication.replication_quotas import ReplicationQuotas
+from klamm.config.broker_config import BrokerConfig
 from klamm.config.topic_config import TopicConfig
 from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_messages import FetchPartition, FetchRequest
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 
-ONE = BrokerId(1)
+ONE, TWO = BrokerId(1), BrokerId(2)
 TOPIC_ID = TopicId(bytes(range(16)))
 MAX_BYTES = 1_000_000
 CONSUMER = -1
@@ -40,4 +42,20 @@ def test_a_leader_without_a_session_denies_no_offset(tmp_path: Path, has_session
     wanted = CachedPartition((TOPIC_ID, 0), FetchPartition(0, -1, NOT_HERE, -1, 0, MAX_BYTES))
     answers = FetchRead(registry, cast(WarmReads, None), request, 18, MAX_BYTES).read([wanted]).answers
     assert [answer.error_code for _, answer in answers] == [code]
+    folder.close()
+
+
+def test_a_follower_may_ask_for_a_partition_that_the_leader_does_not_know_yet(tmp_path: Path) -> None:
+    """The topic has grown, and the follower has heard of it first. The answers for the other partitions count."""
+    folder = LogFolder(tmp_path)
+    registry = PartitionRegistry(ONE, folder.directory, lambda topic: TopicConfig())
+    topic = TopicImage("orders", TOPIC_ID, (PartitionImage(PartitionIndex(0), ONE, LeaderEpoch(0), (ONE,), (ONE,)),))
+    registry.apply(None, MetadataImage(topics={"orders": topic}, topics_by_id={TOPIC_ID: topic}))
+    request = FetchRequest(TWO, 0, 1, MAX_BYTES, 0, 1, 1, [], [])
+    wanted = CachedPartition((TOPIC_ID, 1), FetchPartition(1, 0, 0, -1, 0, MAX_BYTES))
+    quotas = ReplicationQuotas(BrokerConfig())
+    read = FetchRead(registry, cast(WarmReads, None), request, 18, MAX_BYTES, sender=TWO, quotas=quotas)
+    answers = read.read([wanted]).answers
+    read.count_sent(answers)
+    assert [answer.error_code for _, answer in answers] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     folder.close()

@@ -169,6 +169,20 @@ def test_a_session_of_a_follower_grows_at_the_cost_of_consumers(clients: Clients
     assert clients.is_there(follower)
 
 
+def test_a_session_of_a_follower_may_outgrow_the_cache(clients: Clients) -> None:
+    """A follower begins its session with some of its partitions, and adds the others. If the session ended then, the
+    follower would begin again with the same ones, and never copy the others."""
+    limit = SLOTS * PARTITIONS_PER_SLOT
+    other, follower = clients.created(5, is_follower=True), clients.created(limit - 5, is_follower=True)
+    clients.now = LATER
+    assert clients.is_there(other)
+    assert clients.resume(follower, added=partitions(100, limit)) is follower
+    assert clients.is_there(other)
+    assert clients.cache.partition_count == limit + 100
+    assert clients.create(1) is None
+    clients.created(limit, is_follower=True)
+
+
 def test_all_sessions_together_have_so_many_partitions(clients: Clients) -> None:
     """All sessions together have a limit of partitions; one large session may use what is free, and a session beyond
     the limit is refused."""

@@ -60,3 +60,15 @@ def test_a_read_hears_of_its_own_partition_until_its_release() -> None:
     reads.release(KEY, other)
     assert len(reads) == 0
     assert KEY not in reads
+
+
+def test_sizes_of_very_many_copies_are_counted_together() -> None:
+    """The high watermark may stand still for hours, because too few replicas are in sync. The memory does not grow, and
+    no bytes are lost."""
+    reads, observer = FollowerReads(), Observer()
+    reads.wait(KEY, observer)
+    for offset in range(1, 10_001):
+        reads.copied(KEY, Offset(offset), 10)
+    assert len(reads._waiting[KEY].uncommitted) == 1000
+    reads.committed(KEY, Offset(10_000))
+    assert observer.told == [100_000]

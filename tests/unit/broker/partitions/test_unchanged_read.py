@@ -22,7 +22,7 @@ from klamm.config.topic_config import TopicConfig
 from klamm.core.log.transaction_verification import UNVERIFIED
 from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.fetch_messages import FetchPartition, FetchPartitionResponse, FetchRequest
+from klamm.protocol.fetch_messages import NO_HIGH_WATERMARK, FetchPartition, FetchPartitionResponse, FetchRequest
 from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, PartitionIndex, TopicId
 
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -76,8 +76,12 @@ class Leader:
         self.replica_id = replica_id
         self.replica_epoch = 2
         self.isolation_level = 0
+        start, high_watermark = (-1, NO_HIGH_WATERMARK) if replica_id == CONSUMER else (0, 0)
         cached = [
-            CachedPartition((TOPIC_ID, index), FetchPartition(index, -1, 0, -1, 0, MAX_BYTES, high_watermark=0))
+            CachedPartition(
+                (TOPIC_ID, index),
+                FetchPartition(index, -1, 0, -1, start, MAX_BYTES, high_watermark=high_watermark),
+            )
             for index in range(COUNT)
         ]
         connection = ConnectionInfo("10.0.0.1", "10.0.0.1:5", "here", 9092)
@@ -166,6 +170,8 @@ def test_deleted_records_are_news(leader: Leader) -> None:
     leader.settle()
     leader.partition(3).log.delete_records_before(Offset(1))
     assert {index: answer.log_start_offset for index, answer in leader.fetch().items()} == {3: 1}
+    if leader.replica_id != CONSUMER:
+        leader.ask(3, log_start_offset=1)
     assert leader.fetch() == {}
 
 
@@ -273,3 +279,32 @@ def test_progress_that_commits_records_is_news(follower: Leader) -> None:
     follower.settle()
     partition.may_commit = lambda: True
     assert {index: answer.high_watermark for index, answer in follower.fetch().items()} == {7: 1}
+
+
+def test_a_follower_hears_again_of_a_high_watermark_that_it_does_not_have(follower: Leader) -> None:
+    """It drops an answer that arrives after it has learned of another leader epoch, or that makes it truncate its log.
+    The request does not wait for records as long as the follower does not have the high watermark, so the answer must
+    tell it: otherwise broker and follower would send requests and empty answers without a pause."""
+    partition = follower.partition(7)
+    partition.append(batch(), NOW_MS)
+    follower.ask(7, fetch_offset=1)
+    for _ in range(2):
+        assert {index: answer.high_watermark for index, answer in follower.fetch().items()} == {7: 1}
+        assert follower.result.is_final
+        follower.ask(7, current_leader_epoch=0)
+    follower.ask(7, high_watermark=1)
+    follower.settle()
+
+
+def test_a_follower_hears_again_of_deleted_records(follower: Leader) -> None:
+    """DeleteRecords waits for the log start offset of the follower, which may have dropped the answer that told it."""
+    partition = follower.partition(7)
+    partition.append(batch(), NOW_MS)
+    follower.ask(7, fetch_offset=1, high_watermark=1)
+    follower.settle()
+    partition.log.delete_records_before(Offset(1))
+    for _ in range(2):
+        assert {index: answer.log_start_offset for index, answer in follower.fetch().items()} == {7: 1}
+        follower.ask(7, current_leader_epoch=0)
+    follower.ask(7, log_start_offset=1)
+    follower.settle()

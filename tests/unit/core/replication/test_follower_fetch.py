@@ -109,6 +109,18 @@ def test_leader_without_room_for_a_session_is_asked_for_all_again() -> None:
         assert fetch.received(0, 0)
 
 
+def test_without_a_session_partitions_that_got_records_come_last() -> None:
+    """The leader reads in the order of the request. A batch that is larger than `replica.fetch.max.bytes` has room only
+    at the beginning of an answer, so a partition that always has records must not always be the first."""
+    fetch = make(ZERO, ONE)
+    ask(fetch)
+    fetch.received(0, 0)
+    fetch.put(ZERO, at(5))
+    assert list(named(ask(fetch))) == [1, 0]
+    fetch.received(0, 0)
+    assert list(named(ask(fetch))) == [1, 0]
+
+
 def test_many_partitions_are_added_in_parts() -> None:
     """A request names at most 500 partitions. Until all are in the session, requests don't wait for records."""
     fetch = make(*((TOPIC, index) for index in range(1200)))
