@@ -13,7 +13,7 @@ from klamm.core.replication.closest_follower import closest_follower
 from klamm.core.replication.follower_progress import NEVER_MS, UNKNOWN_OFFSET, FollowerProgress
 from klamm.core.replication.in_sync_replicas import is_eligible, maximal, may_join, out_of_sync
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.types import BrokerId, Offset
+from klamm.protocol.types import BrokerId, Offset, TopicPartition
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.partition import Partition
@@ -55,8 +55,9 @@ class ReplicationPort(Protocol):
         """Asks the metadata soon for the in-sync replicas that `Followers.begin_proposal` returns then."""
         ...
 
-    def give_up(self, partition: Partition) -> None:
-        """Asks the metadata soon for another leader. Does nothing while such a request is in progress."""
+    def give_up(self, topic_partition: TopicPartition) -> None:
+        """Asks the metadata soon to take this broker's places in a partition from it, because it can't use its log. Does
+        nothing while such a request is in progress."""
         ...
 
 
@@ -167,7 +168,7 @@ class Followers:
 
     def give_up(self, partition: Partition) -> None:
         """Asks for another leader, because this broker can't write to its log."""
-        self._port.give_up(partition)
+        self._port.give_up(partition.log.topic_partition)
 
     def check_lag(self, partition: Partition) -> None:
         """Proposes to remove in-sync followers that lag for too long. Must be called regularly, and after a broker has

@@ -286,6 +286,8 @@ class PartitionRegistry:
             if image.leader != self._node_id:
                 self.unled.follow(led, image, config)
                 if len(image.replicas) > 1:
+                    if image.index in led.failures:
+                        self._give_up(topic, image)
                     yield True
                 continue
             if partition is not None:
@@ -297,6 +299,7 @@ class PartitionRegistry:
             except (KafkaError, OSError) as error:
                 led.failures[image.index] = f"{topic.name}-{image.index} has no log: {error}"
                 _logger.error("%s", led.failures[image.index])
+                self._give_up(topic, image)
                 continue
             led.failures.pop(image.index, None)
             self.unled.take(topic, image.index)
@@ -309,6 +312,11 @@ class PartitionRegistry:
                 self._tell_leads(partition)
             yield True
         self._work += self.unled.departed.begin()
+
+    def _give_up(self, topic: TopicImage, image: PartitionImage) -> None:
+        """Lets another replica lead a partition, or be waited for no more, because this broker can't create its log."""
+        if self._replication is not None and len(image.replicas) > 1 and self._node_id in image.isr:
+            self._replication.give_up(TopicPartition(topic.name, image.index))
 
     def _follow_led(self, partition: Partition, image: PartitionImage, config: TopicConfig) -> None:
         """Takes over a change of a partition that this broker continues to lead."""

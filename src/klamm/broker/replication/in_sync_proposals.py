@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from klamm.metadata.image import MetadataImage, PartitionImage
     from klamm.metadata.replicas.isr_changes import IsrOutcome
     from klamm.metadata.service import MetadataService
-    from klamm.protocol.types import TopicId
+    from klamm.protocol.types import TopicId, TopicPartition
     from klamm.runtime.ports import Spawn
 
 __all__ = ["InSyncProposals"]
@@ -96,9 +96,9 @@ class InSyncProposals:
             self._is_proposing = True
             self._spawn(self._propose_all())
 
-    def give_up(self, partition: Partition) -> None:
+    def give_up(self, topic_partition: TopicPartition) -> None:
         """Implements `ReplicationPort.give_up`."""
-        self._failed_logs.add(partition.log.topic_partition)
+        self._failed_logs.add(topic_partition)
 
     async def _propose_all(self) -> None:
         try:

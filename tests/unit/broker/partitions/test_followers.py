@@ -13,7 +13,7 @@ from klamm.broker.partitions.followers import Followers
 from klamm.broker.partitions.partition import Partition
 from klamm.metadata.image import PartitionImage
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, PartitionIndex
+from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, PartitionIndex, TopicPartition
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 LAG_MS = 1000
@@ -29,7 +29,7 @@ class Port:
         self.ms = 0.0
         self.live: dict[BrokerId, int] = {ONE: 1, TWO: 2, THREE: 3}
         self.proposals = 0
-        self.given_up: list[Partition] = []
+        self.given_up: list[TopicPartition] = []
 
     def now_ms(self) -> float:
         return self.ms
@@ -40,8 +40,8 @@ class Port:
     def propose(self, partition: Partition) -> None:
         self.proposals += 1
 
-    def give_up(self, partition: Partition) -> None:
-        self.given_up.append(partition)
+    def give_up(self, topic_partition: TopicPartition) -> None:
+        self.given_up.append(topic_partition)
 
 
 class Led:
@@ -104,11 +104,11 @@ def test_leader_that_cant_write_gives_up(folder: LogFolder) -> None:
     with pytest.raises(KafkaError) as refused:
         led.append()
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert led.port.given_up == [led.partition]
+    assert led.port.given_up == [led.log.topic_partition]
     led.partition.replicate(None)
     with pytest.raises(KafkaError):
         led.append()
-    assert led.port.given_up == [led.partition]
+    assert led.port.given_up == [led.log.topic_partition]
 
 
 def test_followers_that_are_not_in_sync_hold_up_nothing(folder: LogFolder) -> None:

@@ -11,7 +11,7 @@ from tests.support.log_folder import NOW_MS, LogFolder, batch
 from klamm.broker.partitions.followers import Followers
 from klamm.broker.partitions.partition import Partition
 from klamm.metadata.image import PartitionImage
-from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, PartitionIndex
+from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, PartitionIndex, TopicPartition
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 RECORDS = batch()
@@ -34,7 +34,7 @@ class Port:
     def propose(self, partition: Partition) -> None:
         raise AssertionError("the in-sync replicas don't change here")
 
-    def give_up(self, partition: Partition) -> None:
+    def give_up(self, topic_partition: TopicPartition) -> None:
         raise AssertionError("no write fails here")
 
 

@@ -6,19 +6,21 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from tests.support.log_folder import NOW_MS, LogFolder, batch
 
 from klamm.broker.partitions import partition_registry as registry_module
+from klamm.broker.partitions.followers import ReplicationPort
 from klamm.broker.partitions.partition import Partition
 from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.broker.partitions.role import Role
 from klamm.config.topic_config import TopicConfig
 from klamm.metadata.image import EMPTY_IMAGE, MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.errors import ErrorCode, KafkaError
-from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, PartitionIndex, TopicId
+from klamm.protocol.types import BrokerId, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 
 HERE, ELSEWHERE, NO_ONE = BrokerId(1), BrokerId(2), BrokerId(-1)
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -141,6 +143,31 @@ def test_partition_without_a_log_is_not_followed_by_its_leader(
         assert not registry.registry.unled.followed
 
     in_loop(scenario)
+
+
+def test_replica_without_a_log_gives_up_its_places(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next attempt to create the log may come minutes later. Until then another replica leads, and no commit waits
+    for this one."""
+    given_up: list[TopicPartition] = []
+
+    def fail(*_: Any) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
+
+    async def scenario() -> None:
+        registry.registry.replicate(cast(ReplicationPort, SimpleNamespace(give_up=given_up.append)), lambda: True)
+        monkeypatch.setattr(registry.folder.directory, "create", fail)
+        not_in_sync = replace(partition_image(3, ELSEWHERE, replicas=(2, 1)), isr=(ELSEWHERE,))
+        registry.show(
+            image_of(
+                partition_image(0),
+                partition_image(1, replicas=(1, 2)),
+                partition_image(2, ELSEWHERE, replicas=(2, 1)),
+                not_in_sync,
+            )
+        )
+
+    in_loop(scenario)
+    assert [str(each) for each in given_up] == ["orders-1", "orders-2"]
 
 
 def test_partition_resigns_before_the_steps_of_other_partitions(

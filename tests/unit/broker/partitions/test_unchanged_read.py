@@ -23,7 +23,7 @@ from klamm.core.log.transaction_verification import UNVERIFIED
 from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_messages import NO_HIGH_WATERMARK, FetchPartition, FetchPartitionResponse, FetchRequest
-from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, PartitionIndex, TopicId
+from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -53,7 +53,7 @@ class Port:
     def propose(self, partition: Partition) -> None:
         self.proposed.append(partition)
 
-    def give_up(self, partition: Partition) -> None:
+    def give_up(self, topic_partition: TopicPartition) -> None:
         raise AssertionError("no write fails here")
 
 
