@@ -86,6 +86,7 @@ class FollowerTruncations:
                     await self._truncate(each)
             finally:
                 self._noted.forget(noted)
+            await self._correct(noted)
 
     async def _note_all(self, begun: Sequence[_Truncation], noted: dict[Log, LogOffsets]) -> None:
         """Writes what the checkpoints must contain before the truncations. If that fails, each truncation tries again,
@@ -99,6 +100,18 @@ class FollowerTruncations:
         except Exception:
             # Otherwise the partitions would not be fetched any more.
             _logger.exception("the offsets of logs that are to be truncated can't be written")
+
+    async def _correct(self, noted: dict[Log, LogOffsets]) -> None:
+        """Writes the checkpoints again if they name a log start offset that a log has not got, because its leader has
+        changed meanwhile. Until then, a start after a crash would drop the records below that offset."""
+        if all(log.log_start_offset >= offsets.log_start_offset for log, offsets in noted.items()):
+            return
+        try:
+            await self._write({})
+        except OSError as error:
+            _logger.warning("the offsets of logs that were not truncated can't be written yet: %s", error)
+        except Exception:
+            _logger.exception("the offsets of logs that were not truncated can't be written yet")
 
     def _add_offsets(self, truncation: _Truncation, noted: dict[Log, LogOffsets]) -> None:
         """Adds what the checkpoints must contain before this truncation."""
@@ -119,8 +132,10 @@ class FollowerTruncations:
             noted[log] = offsets
 
     async def _note(self, truncations: dict[Log, LogOffsets]) -> None:
-        if not truncations:
-            return
+        if truncations:
+            await self._write(truncations)
+
+    async def _write(self, truncations: dict[Log, LogOffsets]) -> None:
         written = await finish_in_steps(as_work(self._noted.note_in_steps(truncations)))
         await asyncio.wrap_future(written)
 

@@ -122,6 +122,22 @@ async def test_another_leader_is_not_truncated_for(folder: LogFolder) -> None:
 
 
 @in_loop
+async def test_a_log_that_was_to_begin_again_keeps_its_records_for_another_leader(folder: LogFolder) -> None:
+    """The checkpoints may name the new log start offset already, when the leader changes and the log stays. Without a
+    correction, a start after a crash would drop all records below that offset."""
+    follower = _Follower(folder)
+    log = follower.followed[0].log
+    follower.begin(follower.followed[0], 50)
+    await asyncio.sleep(0)
+    follower.follow(follower.followed[0]._replace(leader_epoch=LeaderEpoch(4)))
+    follower.begin(follower.followed[1], None)
+    await follower.wait()
+    folder.crash()
+    restarted = folder.log(log.topic_partition)
+    assert (restarted.log_start_offset, restarted.log_end_offset) == (0, 10)
+
+
+@in_loop
 async def test_a_disk_that_refuses_takes_the_log_offline(folder: LogFolder) -> None:
     """The truncation ends with the error that every later request gets, too."""
     follower = _Follower(folder)
