@@ -163,7 +163,7 @@ class FetchRead:
                 is_final = is_final or response.diverging_epoch is not None or response.preferred_read_replica >= 0
                 if (
                     self.is_of_follower
-                    and response.high_watermark > cached.request.high_watermark
+                    and cached.lacks_high_watermark(response)
                     and not self._is_held_back(partition)
                 ):
                     is_final = True  # the follower learns the new high watermark at once (KIP-1166)

@@ -59,16 +59,20 @@ class CachedPartition:
         self.unchanged: UnchangedRead | None = None
         """The state in which the last read had no news; None if it had news."""
 
-    def lacks(self, response: FetchPartitionResponse) -> bool:
-        """Returns whether the sender of the request is a follower that does not have the offsets of the answer.
+    def lacks_high_watermark(self, response: FetchPartitionResponse) -> bool:
+        """Returns whether the answer raises the high watermark of the follower that sends the request."""
+        wanted = self.request
+        return wanted.high_watermark < min(response.high_watermark, wanted.fetch_offset)
 
-        They may have been in an earlier answer. A follower drops an answer that arrives after it has learned of another
-        leader epoch, or that makes it truncate its log. Only followers tell their offsets.
+    def lacks(self, response: FetchPartitionResponse) -> bool:
+        """Returns whether the answer raises an offset of the follower that sends the request.
+
+        An earlier answer may have had the same offsets. A follower drops an answer that arrives after it has learned of
+        another leader epoch, or that makes it truncate its log. Only followers tell their offsets.
         """
         wanted = self.request
-        return (
-            wanted.high_watermark < response.high_watermark
-            or _NO_OFFSET < wanted.log_start_offset < response.log_start_offset
+        return self.lacks_high_watermark(response) or (
+            _NO_OFFSET < wanted.log_start_offset < min(response.log_start_offset, wanted.high_watermark)
         )
 
     def must_respond(self, response: FetchPartitionResponse, has_records: bool) -> bool:
