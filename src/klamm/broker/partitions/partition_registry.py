@@ -110,6 +110,14 @@ class PartitionRegistry:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
         return led.get(index)
 
+    def topic_id_of(self, partition: Partition) -> TopicId | None:
+        """Returns the id of the topic of a partition that this broker leads; None if the topic is deleted, also if
+        another topic has its name now and the partition has not resigned yet."""
+        led = self.by_name.get(partition.topic)
+        if led is None or partition not in led.partitions[partition.index : partition.index + 1]:
+            return None
+        return led.topic_id
+
     def apply(self, old: MetadataImage | None, new: MetadataImage) -> None:
         """Follows the new image: resigns, creates, reconfigures and deletes logs.
 

@@ -36,7 +36,7 @@ _PARTITIONS_AT_ONCE: Final = 50
 
 _RETRY_S: Final = 0.5
 
-TopicIds: TypeAlias = Callable[[str], "TopicId | None"]
+TopicIds: TypeAlias = Callable[["Partition"], "TopicId | None"]
 
 
 class _Begun(NamedTuple):
@@ -58,7 +58,8 @@ class InSyncProposals:
         spawn: Spawn,
         topic_ids: TopicIds,
     ) -> None:
-        """Creates the port. `topic_ids` returns the id of a topic that this broker leads a partition of."""
+        """Creates the port. `topic_ids` returns the id of the topic of a partition that this broker leads, None if the
+        topic is deleted."""
         self._failed_logs = failed_logs
         self._config = config
         self._metadata = metadata
@@ -122,7 +123,7 @@ class InSyncProposals:
             partition = next(iter(self._waiting))
             del self._waiting[partition]
             followers = partition.followers
-            topic_id = self._topic_ids(partition.topic)
+            topic_id = self._topic_ids(partition)
             if followers is None or topic_id is None or not partition.accepts_writes or partition.log.is_offline:
                 # Followers can't fetch from a log that is offline. It must not make them leave.
                 continue

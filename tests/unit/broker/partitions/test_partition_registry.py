@@ -302,6 +302,24 @@ def test_topic_of_the_same_name_gets_no_log_of_another_topic(registry: Registry)
     in_loop(scenario)
 
 
+def test_partition_of_a_deleted_topic_is_of_no_other_topic(registry: Registry) -> None:
+    """The topic is created again, and the old partition resigns in a later step: what is proposed for its in-sync
+    replicas meanwhile must not change the new topic."""
+
+    async def scenario() -> None:
+        registry.show(image_of(partition_image()))
+        old = registry.partition()
+        assert registry.registry.topic_id_of(old) == TOPIC_ID
+        other_id = TopicId(bytes(range(1, 17)))
+        registry.show(image_of(partition_image(), topic_id=other_id), settle=False)
+        assert registry.registry.topic_id_of(old) is None
+        registry.registry.finish()
+        assert registry.registry.topic_id_of(old) is None
+        assert registry.registry.topic_id_of(registry.partition()) == other_id
+
+    in_loop(scenario)
+
+
 def test_high_watermark_stands_still_below_the_minimum_of_in_sync_replicas(registry: Registry) -> None:
     """With fewer in-sync replicas than `min.insync.replicas`, appends with acks=1 commit nothing (I5). Their records
     are committed as soon as the metadata have enough in-sync replicas again."""
