@@ -65,10 +65,8 @@ class FsyncBatcher:
         waiting = self._waiting.get(log, ())
         if done not in waiting:
             self._waiting[log] = (*waiting, done)
-        if not self._is_scheduled and len(self._running) < self._limit:
-            # Later callbacks of this loop iteration may add requests to the same sync.
-            self._is_scheduled = True
-            self._loop.call_soon(self._begin)
+        if len(self._running) < self._limit:
+            self._schedule()  # Later callbacks of this loop iteration may add requests to the same sync.
 
     def request_tail(self, log: Log, done: Callable[[], None]) -> None:
         """Requests a sync, as `request`, for a log that was opened with an end that may not be on the disk."""
@@ -99,6 +97,14 @@ class FsyncBatcher:
                 return
             self._running[log] = self._waiting.pop(log)
             self._threads.submit(self._run, log, flush)
+        if self._waiting and not self._running:
+            # All logs of this turn were offline, so no end of a sync begins the next turn.
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._begin)
 
     def _run(self, log: Log, flush: Flush) -> None:
         try:
@@ -124,6 +130,5 @@ class FsyncBatcher:
             self._tails.difference_update(ended)
             if not self._tails and self._on_tails_synced is not None:
                 self._on_tails_synced()
-        if self._waiting and not self._is_scheduled:
-            self._is_scheduled = True
-            self._loop.call_soon(self._begin)
+        if self._waiting:
+            self._schedule()

@@ -75,3 +75,27 @@ def test_records_appended_during_a_sync_are_covered_by_the_next(tmp_path: Path) 
         assert log.recovery_point == log.log_end_offset == 2
 
     in_batcher(tmp_path, scenario)
+
+
+def test_a_log_behind_offline_ones_is_synced(tmp_path: Path) -> None:
+    """As many logs as there are threads have been deleted, or have failed, since their requests. The next log is synced
+    nevertheless: nothing else may ask for a sync soon, and a follower copies nothing meanwhile."""
+
+    async def scenario(_: FsyncBatcher, log: Log) -> None:
+        batcher = FsyncBatcher(asyncio.get_running_loop(), lambda: NOW_MS, threads=1)
+        folder = LogFolder(tmp_path / "other")
+        other = folder.create()
+        append(other)
+        has_ended = asyncio.Event()
+        batcher.request(other, lambda: None)
+        batcher.request(log, has_ended.set)
+        other.mark_offline("the disk has failed")
+        try:
+            async with asyncio.timeout(5):
+                await has_ended.wait()
+        finally:
+            batcher.stop()
+            folder.close()
+        assert log.recovery_point == 1
+
+    in_batcher(tmp_path / "data", scenario)
