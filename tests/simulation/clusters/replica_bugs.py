@@ -298,7 +298,7 @@ def _shrink_without_a_log() -> Iterator[None]:
     def begin_offline(proposals: InSyncProposals) -> Iterator[_Begun]:
         for partition in [each for each in proposals._waiting if each.log.is_offline and each.accepts_writes]:
             del proposals._waiting[partition]
-            followers, topic_id, image = partition.followers, proposals._topic_ids(partition.topic), partition.image
+            followers, topic_id, image = partition.followers, proposals._topic_ids(partition), partition.image
             members = None if followers is None else followers.begin_proposal(partition)
             if followers is not None and topic_id is not None and members is not None:
                 epochs = partition.leader_epoch, image.partition_epoch

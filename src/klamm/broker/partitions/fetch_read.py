@@ -161,11 +161,7 @@ class FetchRead:
                     continue
                 response = self._read_partition(partition, cached.request, left_bytes, not read_bytes, to_send)
                 is_final = is_final or response.diverging_epoch is not None or response.preferred_read_replica >= 0
-                if (
-                    self.is_of_follower
-                    and cached.lacks_high_watermark(response)
-                    and not self._is_held_back(partition)
-                ):
+                if self.is_of_follower and cached.lacks_high_watermark(response) and not self._is_held_back(partition):
                     is_final = True  # the follower learns the new high watermark at once (KIP-1166)
                 elif remembers:
                     cached.unchanged = self._remember(partition, cached, response)

@@ -16,10 +16,11 @@ from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import BrokerId, Offset, TopicPartition
 
 if TYPE_CHECKING:
+    from klamm.broker.partitions.led_topic import LedTopic
     from klamm.broker.partitions.partition import Partition
     from klamm.metadata.image import PartitionImage
 
-__all__ = ["Followers", "InSyncMember", "ReplicationPort"]
+__all__ = ["Followers", "InSyncMember", "ReplicationPort", "give_up_without_log"]
 
 
 class InSyncMember(NamedTuple):
@@ -56,8 +57,8 @@ class ReplicationPort(Protocol):
         ...
 
     def give_up(self, topic_partition: TopicPartition) -> None:
-        """Asks the metadata soon to take this broker's places in a partition from it, because it can't use its log. Does
-        nothing while such a request is in progress."""
+        """Gives up this broker's places in a partition soon, because it can't use its log. Does nothing while such a
+        request is in progress."""
         ...
 
 
@@ -237,3 +238,10 @@ class Followers:
             if broker_id in live:
                 lowest = min(lowest, progress.log_start_offset)
         return max(lowest, UNKNOWN_OFFSET)
+
+
+def give_up_without_log(port: ReplicationPort | None, led: LedTopic, image: PartitionImage) -> None:
+    """Gives up this broker's places in a partition whose log it could not create: another replica leads, and commits
+    do not wait for this one. `port` is None for a single broker."""
+    if image.index in led.failures and port is not None and len(image.replicas) > 1 and port.node_id in image.isr:
+        port.give_up(TopicPartition(led.name, image.index))

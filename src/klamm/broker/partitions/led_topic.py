@@ -67,6 +67,11 @@ class LedTopic:
             raise refusal(f"{self.name}-{index}", image, self._node_id, current_leader_epoch)
         return partition
 
+    def holds(self, partition: Partition) -> bool:
+        """Returns whether this broker leads the partition as one of this topic. A partition of a deleted topic of the
+        same name may not have resigned yet."""
+        return partition in self.partitions[partition.index : partition.index + 1]
+
     def may_be_outdated(self, index: int) -> bool:
         """Returns whether another broker may lead a partition that this one leads, because its session with the
         metadata store may have ended."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from klamm.broker.partitions.followers import Followers
+from klamm.broker.partitions.followers import Followers, give_up_without_log
 from klamm.broker.partitions.led_topic import LedTopic
 from klamm.broker.partitions.partition import Partition
 from klamm.broker.partitions.role import Role
@@ -109,14 +109,6 @@ class PartitionRegistry:
         if led is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "there is no topic of that id")
         return led.get(index)
-
-    def topic_id_of(self, partition: Partition) -> TopicId | None:
-        """Returns the id of the topic of a partition that this broker leads; None if the topic is deleted, also if
-        another topic has its name now and the partition has not resigned yet."""
-        led = self.by_name.get(partition.topic)
-        if led is None or partition not in led.partitions[partition.index : partition.index + 1]:
-            return None
-        return led.topic_id
 
     def apply(self, old: MetadataImage | None, new: MetadataImage) -> None:
         """Follows the new image: resigns, creates, reconfigures and deletes logs.
@@ -265,8 +257,7 @@ class PartitionRegistry:
 
     def reconfigure(self) -> None:
         """Updates the configuration of every log in steps, after a change of the broker's defaults."""
-        self._work.append(self._reconfigure(list(self.by_name.values())))
-        self._work_if_idle()
+        self._run(self._reconfigure(list(self.by_name.values())))
 
     def _reconfigure(self, all_led: Collection[LedTopic]) -> Iterator[bool]:
         for led in all_led:
@@ -293,9 +284,8 @@ class PartitionRegistry:
             partition = led.partitions[image.index]
             if image.leader != self._node_id:
                 self.unled.follow(led, image, config)
+                give_up_without_log(self._replication, led, image)
                 if len(image.replicas) > 1:
-                    if image.index in led.failures:
-                        self._give_up(topic, image)
                     yield True
                 continue
             if partition is not None:
@@ -307,7 +297,7 @@ class PartitionRegistry:
             except (KafkaError, OSError) as error:
                 led.failures[image.index] = f"{topic.name}-{image.index} has no log: {error}"
                 _logger.error("%s", led.failures[image.index])
-                self._give_up(topic, image)
+                give_up_without_log(self._replication, led, image)
                 continue
             led.failures.pop(image.index, None)
             self.unled.take(topic, image.index)
@@ -320,11 +310,6 @@ class PartitionRegistry:
                 self._tell_leads(partition)
             yield True
         self._work += self.unled.departed.begin()
-
-    def _give_up(self, topic: TopicImage, image: PartitionImage) -> None:
-        """Lets another replica lead a partition, or be waited for no more, because this broker can't create its log."""
-        if self._replication is not None and len(image.replicas) > 1 and self._node_id in image.isr:
-            self._replication.give_up(TopicPartition(topic.name, image.index))
 
     def _follow_led(self, partition: Partition, image: PartitionImage, config: TopicConfig) -> None:
         """Takes over a change of a partition that this broker continues to lead."""

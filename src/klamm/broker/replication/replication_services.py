@@ -16,12 +16,13 @@ from klamm.metadata.image import EMPTY_IMAGE
 
 if TYPE_CHECKING:
     from klamm.broker.partitions.fsync_batcher import FsyncBatcher
+    from klamm.broker.partitions.partition import Partition
     from klamm.broker.partitions.partition_registry import PartitionRegistry
     from klamm.broker.replication.replication_quotas import ReplicationQuotas
     from klamm.broker.services.peers.peers import OpenPeerConnection
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.service import MetadataService
-    from klamm.protocol.types import Millis, TopicPartition
+    from klamm.protocol.types import Millis, TopicId, TopicPartition
     from klamm.runtime.ports import Spawn
     from klamm.storage.directory.log_directory import LogDirectory
 
@@ -48,13 +49,17 @@ class ReplicationServices:
         present = config()
         self._metadata = metadata
 
+        def topic_id_of(partition: Partition) -> TopicId | None:
+            led = partitions.by_name.get(partition.topic)
+            return led.topic_id if led is not None and led.holds(partition) else None
+
         def is_offline(topic_partition: TopicPartition) -> bool:
             log = log_directory.get(topic_partition)
             return log is not None and log.is_offline
 
         self.unclean_leaderships = UncleanLeaderships(present.node_id)
         self.failed_logs = FailedLogs(present.node_id, metadata, spawn, is_offline, present.replica_fetch_backoff_ms)
-        self.proposals = InSyncProposals(config, metadata, self.failed_logs, spawn, partitions.topic_id_of)
+        self.proposals = InSyncProposals(config, metadata, self.failed_logs, spawn, topic_id_of)
         self.fetchers = ReplicaFetchers(
             present,
             partitions.unled.followed,

@@ -154,7 +154,9 @@ def test_replica_without_a_log_gives_up_its_places(registry: Registry, monkeypat
         raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
 
     async def scenario() -> None:
-        registry.registry.replicate(cast(ReplicationPort, SimpleNamespace(give_up=given_up.append)), lambda: True)
+        registry.registry.replicate(
+            cast(ReplicationPort, SimpleNamespace(node_id=HERE, give_up=given_up.append)), lambda: True
+        )
         monkeypatch.setattr(registry.folder.directory, "create", fail)
         not_in_sync = replace(partition_image(3, ELSEWHERE, replicas=(2, 1)), isr=(ELSEWHERE,))
         registry.show(
@@ -309,13 +311,12 @@ def test_partition_of_a_deleted_topic_is_of_no_other_topic(registry: Registry) -
     async def scenario() -> None:
         registry.show(image_of(partition_image()))
         old = registry.partition()
-        assert registry.registry.topic_id_of(old) == TOPIC_ID
-        other_id = TopicId(bytes(range(1, 17)))
-        registry.show(image_of(partition_image(), topic_id=other_id), settle=False)
-        assert registry.registry.topic_id_of(old) is None
+        assert registry.registry.by_name["orders"].holds(old)
+        registry.show(image_of(partition_image(), topic_id=TopicId(bytes(range(1, 17)))), settle=False)
+        assert not registry.registry.by_name["orders"].holds(old)
         registry.registry.finish()
-        assert registry.registry.topic_id_of(old) is None
-        assert registry.registry.topic_id_of(registry.partition()) == other_id
+        assert not registry.registry.by_name["orders"].holds(old)
+        assert registry.registry.by_name["orders"].holds(registry.partition())
 
     in_loop(scenario)
 
