@@ -273,7 +273,7 @@ class PartitionRegistry:
                 yield True
 
     def _lead(self, topic: TopicImage) -> Iterator[bool]:
-        """Begins to lead those partitions of a topic that this broker should lead. Yields after each local replica."""
+        """Begins to lead those partitions of a topic that this broker should lead. Yields after each partition."""
         led = self.by_name.get(topic.name)
         if led is None:
             return  # A later image has deleted the topic.
@@ -285,8 +285,7 @@ class PartitionRegistry:
             if image.leader != self._node_id:
                 self.unled.follow(led, image, config)
                 give_up_without_log(self._replication, led, image)
-                if len(image.replicas) > 1:
-                    yield True
+                yield True
                 continue
             if partition is not None:
                 self._follow_led(partition, image, config)
@@ -298,6 +297,7 @@ class PartitionRegistry:
                 led.failures[image.index] = f"{topic.name}-{image.index} has no log: {error}"
                 _logger.error("%s", led.failures[image.index])
                 give_up_without_log(self._replication, led, image)
+                yield True
                 continue
             led.failures.pop(image.index, None)
             self.unled.take(topic, image.index)

@@ -304,6 +304,21 @@ def test_topic_of_the_same_name_gets_no_log_of_another_topic(registry: Registry)
     in_loop(scenario)
 
 
+def test_logs_that_cant_be_created_are_tried_in_steps(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk refuses each of perhaps thousands of logs: the event loop runs in between."""
+
+    def fail(*_: Any) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk is full")
+
+    async def scenario() -> None:
+        monkeypatch.setattr(registry.folder.directory, "create", fail)
+        image = image_of(*(partition_image(index) for index in range(5)))
+        registry.show(image)
+        assert len(list(registry.registry._lead(image.topics["orders"]))) == 5
+
+    in_loop(scenario)
+
+
 def test_partition_of_a_deleted_topic_is_of_no_other_topic(registry: Registry) -> None:
     """The topic is created again, and the old partition resigns in a later step: what is proposed for its in-sync
     replicas meanwhile must not change the new topic."""
