@@ -136,6 +136,11 @@ class Connection:
         self._unsent.append(memoryview(frame.data))
         return frame.pending
 
+    @property
+    def unsent_requests(self) -> int:
+        """How many requests are not completely written: the newest ones."""
+        return len(self._unsent)
+
     def write_ready(self) -> None:
         """Writes as many of the queued bytes as the socket takes without waiting."""
         self._require_open()

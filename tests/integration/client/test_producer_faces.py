@@ -16,6 +16,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from klamm import Broker
 from klamm.client.cluster_view import PartitionLeader
 from klamm.client.config import ClientConfig
+from klamm.client.connection import Connection
 from klamm.client.errors import GaveUp, PartitionMissing
 from klamm.client.producer import metadata_refresh
 from klamm.client.producer import producer as producer_module
@@ -86,6 +87,28 @@ def test_a_caller_that_pauses_loses_no_time(broker: Broker, monkeypatch: pytest.
     _, end = consumer.get_watermark_offsets(place, timeout=30)
     consumer.close()
     assert end in (11, 12)  # with the first record, if it went here
+
+
+def test_a_caller_that_pauses_in_the_middle_of_a_request(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The socket takes only a part of a request before the caller is busy for longer than a request may take. The
+    broker can't answer meanwhile, so the request keeps its time, and nothing is sent again."""
+    paused = 0
+    real_now = producer_module._now
+    monkeypatch.setattr(producer_module, "_now", lambda: Millis(real_now() + paused))
+    batch = encode_batch([(time.time_ns() // 1_000_000, None, b"v", ())])
+    with BlockingProducer(reachable(broker, acks=1, enable_idempotence=False)) as producer:
+        producer.send_batch("t", 0, batch)
+        producer.flush()
+        with monkeypatch.context() as full:
+            full.setattr(Connection, "write_ready", lambda connection: None)
+            delivery = producer.send_batch("t", 0, batch)
+        paused = 31_000
+        producer.flush()
+        assert delivery.offset == 1
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "pauses"})
+    _, end = consumer.get_watermark_offsets(Place("t", 0), timeout=30)
+    consumer.close()
+    assert end == 2
 
 
 def test_nobody_there_asyncio(nowhere: ClientConfig) -> None:

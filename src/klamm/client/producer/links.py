@@ -160,6 +160,13 @@ class Links:
         self._actions += [Disconnect(link.address) for link in found]
         return found
 
+    def skip(self, pause_ms: Millis, address: Address, unwritten: int) -> None:
+        """Adds a pause of the face to the time of the newest `unwritten` requests of a connection."""
+        under_way = self.to(address).under_way
+        for request_id in list(under_way)[len(under_way) - unwritten :]:
+            request = under_way[request_id]
+            under_way[request_id] = request._replace(deadline=Millis(request.deadline + pause_ms))
+
     def next_time(self, now: Millis) -> list[float]:
         """Returns the times at which a request is overdue, or a connection may be used again."""
         times: list[float] = []

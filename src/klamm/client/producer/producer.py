@@ -32,7 +32,8 @@ __all__ = ["BlockingProducer"]
 
 _AT_ONCE: Final = Millis(0)
 _PAUSE_MS: Final = 1_000
-"""If a longer time passes between two calls, this time does not count for the timeouts of the batches."""
+"""If a longer time passes between two calls, this time does not count for the timeouts of the batches, nor for those of
+requests that are not completely written."""
 
 
 class BlockingProducer:
@@ -277,8 +278,10 @@ class BlockingProducer:
         """Waits up to this time for input or for the machine's next time, and does what the machine asks then."""
         now = _now()
         if now - self._acted_at >= _PAUSE_MS:
-            # The caller was busy: nothing was sent in this time, and no answer was read.
-            self._machine.skip(Millis(now - self._acted_at), now)
+            # The caller was busy: nothing was sent in this time, and no answer was read. A broker does not answer a
+            # request before it has the whole request.
+            unwritten = {wire.address: wire.connection.unsent_requests for wire in self._wires.values()}
+            self._machine.skip(Millis(now - self._acted_at), now, unwritten)
         timeout_ms = min(timeout_ms, max(self._due - now, 0))
         # epoll does not accept a longer wait.
         self._exchange_ready(min(timeout_ms, 3_600_000))
