@@ -15,7 +15,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from klamm import Broker
 from klamm.client.cluster_view import PartitionLeader
-from klamm.client.config import ClientConfig
+from klamm.client.config import Address, ClientConfig
 from klamm.client.connection import Connection
 from klamm.client.errors import GaveUp, PartitionMissing
 from klamm.client.producer import metadata_refresh
@@ -194,9 +194,11 @@ def test_lingering_records_leave_by_themselves_or_with_poll(broker: Broker) -> N
         assert delivery.offset == 1
 
 
-def test_a_broker_that_hangs_makes_no_other_one_overdue(broker: Broker) -> None:
+@pytest.mark.parametrize("is_written", [True, False])
+def test_a_broker_that_hangs_makes_no_other_one_overdue(broker: Broker, *, is_written: bool) -> None:
     """While a connection is opened to a broker that never answers, the answer of another broker may wait for longer
-    than its time: it counts, and nothing is written twice."""
+    than its time: it counts, and nothing is written twice. A request of which the other broker's socket has taken only
+    a part keeps its time."""
     client = ClientConfig.from_mapping({"bootstrap.servers": broker.bootstrap_servers, "request.timeout.ms": "300"})
     config = ProducerConfig(client, acks=1, enable_idempotence=False, allow_auto_create_topics=True)
     batch = encode_batch([(time.time_ns() // 1_000_000, None, b"v", ())])
@@ -212,8 +214,19 @@ def test_a_broker_that_hangs_makes_no_other_one_overdue(broker: Broker) -> None:
         # Both requests are due at once: one is sent, and the connection for the other one opened.
         now = Millis(time.monotonic_ns() // 1_000_000)
         producer._machine.send_batch(TopicPartition("t", PartitionIndex(0)), batch, now)
-        producer.send_batch("t", 1, batch)
-        producer.flush()
+        connect = producer._connect
+
+        with pytest.MonkeyPatch.context() as full:
+
+            def connect_until_room(address: Address) -> None:
+                connect(address)
+                full.undo()
+
+            if not is_written:
+                full.setattr(Connection, "write_ready", lambda connection: None)
+                full.setattr(producer, "_connect", connect_until_room)
+            producer.send_batch("t", 1, batch)
+            producer.flush()
 
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
     ends = [consumer.get_watermark_offsets(Place("t", index), 30)[1] for index in range(2)]

@@ -157,15 +157,16 @@ class ProducerMachine:
         is_ready, self._accumulator.has_closed_batch = self._accumulator.has_closed_batch, False
         return is_ready
 
-    def skip(self, pause_ms: Millis, now: Millis, unwritten: Mapping[Address, int]) -> None:
-        """Takes a time in which the face did nothing: it does not count for `delivery.timeout.ms`, nor for the
-        `request.timeout.ms` of requests that the face has not written completely. `unwritten` has their number for each
-        connection."""
+    def skip(self, pause_ms: Millis, now: Millis) -> None:
+        """Takes a time in which the face did nothing: it does not count for `delivery.timeout.ms`."""
         for lane in self._accumulator.active.values():
             for batch in lane.unfinished():
                 batch.created_ms = min(Millis(batch.created_ms + pause_ms), now)
-        for address, count in unwritten.items():
-            self._links.skip(pause_ms, address, count)
+
+    def skip_unwritten(self, pause_ms: Millis, address: Address, unwritten: int) -> None:
+        """Takes a time in which the face did not write: it does not count for the `request.timeout.ms` of the newest
+        `unwritten` requests of a connection, of which the broker has only a part, or nothing."""
+        self._links.skip(pause_ms, address, unwritten)
 
     def flush(self) -> Operation:
         """Sends all batches without linger. Returns an operation that ends when all batches that exist now have

@@ -278,14 +278,18 @@ class BlockingProducer:
         """Waits up to this time for input or for the machine's next time, and does what the machine asks then."""
         now = _now()
         if now - self._acted_at >= _PAUSE_MS:
-            # The caller was busy: nothing was sent in this time, and no answer was read. A broker does not answer a
-            # request before it has the whole request.
-            unwritten = {wire.address: wire.connection.unsent_requests for wire in self._wires.values()}
-            self._machine.skip(Millis(now - self._acted_at), now, unwritten)
+            # The caller was busy: nothing was sent in this time, and no answer was read.
+            self._machine.skip(Millis(now - self._acted_at), now)
+            self._skip_unwritten(Millis(now - self._acted_at))
         timeout_ms = min(timeout_ms, max(self._due - now, 0))
         # epoll does not accept a longer wait.
         self._exchange_ready(min(timeout_ms, 3_600_000))
         self._act()
+
+    def _skip_unwritten(self, pause_ms: Millis) -> None:
+        """Adds a pause to the time of the requests that a broker can't answer, because it has only a part of them."""
+        for wire in self._wires.values():
+            self._machine.skip_unwritten(pause_ms, wire.address, wire.connection.unsent_requests)
 
     def _exchange_ready(self, timeout_ms: float) -> None:
         for key, _ in self._selector.select(timeout_ms / 1000):
@@ -295,8 +299,10 @@ class BlockingProducer:
         while actions := self._machine.poll(_now()):
             for action in actions:
                 if isinstance(action, Connect):
+                    began_at = _now()
                     self._connect(action.address)
                     # That may have taken long: read the answers of other brokers before they count as overdue.
+                    self._skip_unwritten(Millis(_now() - began_at))
                     self._exchange_ready(_AT_ONCE)
                 elif isinstance(action, Send):
                     self._send(action)
