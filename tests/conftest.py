@@ -21,7 +21,7 @@ from xdist.scheduler import LoadScopeScheduling
 pytest_plugins = ["pytester"]  # tests/integration/testing runs pytest to test klamm's plugin
 
 _TESTS: Final = Path(__file__).parent
-_LONGEST_FIRST: Final = ("spark", "checker", "hostile", "faults", "interop", "scenarios", "integration")
+_LONGEST_FIRST: Final = ("spark", "checker", "hostile", "faults", "simulation", "interop", "scenarios", "integration")
 # These files start their own Spark, so they run next to the tests that share one. They run one after another, because
 # the start of Spark takes a whole processor.
 _OWN_SPARK: Final = frozenset(
