@@ -16,6 +16,8 @@ from tests.simulation.planted import Planted, assert_is_found, assert_is_readabl
 from tests.simulation.run import run_seed, run_seeds
 from tests.support.share_of_gate import share_of_gate
 
+from klamm.testing import Broker
+
 # A test with hundreds of worlds may take long on a slow machine.
 pytestmark = pytest.mark.timeout(900)
 
@@ -215,6 +217,16 @@ def test_reports_name_what_differs(bug: str, told: str) -> None:
             check=True,
         )
         assert again.stdout.rstrip("\n") == outcome.failure
+
+
+@pytest.mark.parametrize("kind", ["broker", "cluster", "replicas"])
+def test_a_world_refuses_to_run_beside_a_broker(kind: str) -> None:
+    """A broker in another thread would use the world's clock and files; the report says that the world is not alone."""
+    with Broker():
+        outcome = run_seed(1, kind=kind)
+    assert "threads of klamm: " in outcome.failure
+    assert "klamm-broker" in outcome.failure
+    assert run_seed(1, kind=kind).is_ok
 
 
 def test_an_exception_that_nobody_expected_is_a_finding() -> None:

@@ -1,6 +1,6 @@
 """Provides one Spark session and one broker for all Spark tests.
 
-The broker is klamm's own in this process. KLAMM_SPARK_TEST_BROKER=workers selects three workers of `klamm serve`, and
+The broker is a `klamm serve` process. KLAMM_SPARK_TEST_BROKER=workers selects three workers of `klamm serve`, and
 KLAMM_SPARK_TEST_BROKER=apache-kafka selects Apache Kafka from its jars. The source must behave the same with all.
 """
 
@@ -167,10 +167,9 @@ def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
         finally:
             workers.end()
     else:
-        from klamm.testing import Broker
-
-        with Broker() as broker:
-            yield broker.bootstrap_servers
+        process = BrokerProcess(tmp_path_factory.mktemp("broker"), {}, options=["--profile", "test"])
+        yield process.bootstrap_servers
+        process.stop()
 
 
 @pytest.fixture(scope="session")

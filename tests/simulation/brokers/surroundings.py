@@ -1,10 +1,12 @@
-"""The environment of a world: random numbers from the seed, no garbage collection, a handler of the broker's log."""
+"""The environment of a world: random numbers from the seed, no garbage collection, no broker in another thread, a
+handler of the broker's log."""
 
 from __future__ import annotations
 
 import gc
 import logging
 import random
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,11 +20,20 @@ __all__ = ["listening", "undisturbed"]
 _worlds = count(1)
 _WORLDS_KEPT: Final = 10
 """Garbage is collected once in so many worlds. The garbage of one world takes about a megabyte."""
+_THREADS_OF_KLAMM: Final = ("klamm-broker", "klamm-worker", "metadata-store", "coordinator")
+"""How the names of threads begin in which a broker or a worker runs."""
 
 
 @contextmanager
 def undisturbed(seed: int) -> Iterator[None]:
-    """Seeds the random numbers, and prevents garbage collection while the context is open."""
+    """Seeds the random numbers, and prevents garbage collection while the context is open.
+
+    Raises RuntimeError if a broker or a worker runs in another thread of this process: it would use the clock, the
+    files and the patched functions of the world, and the seed would no longer decide what happens.
+    """
+    others = [thread.name for thread in threading.enumerate() if thread.name.startswith(_THREADS_OF_KLAMM)]
+    if others:
+        raise RuntimeError(f"the world is not alone in this process; threads of klamm: {', '.join(others)}")
     state = random.getstate()
     was_enabled = gc.isenabled()
     random.seed(seed)
