@@ -53,17 +53,17 @@ def main() -> int:
         parser.error("--cluster takes no --power and no --workers")
     status, struck = 0, 0
     while True:
-        found, faults = _run(arguments)
+        found, faults, is_last = _run(arguments)
         status, struck = max(status, found), struck + faults
-        if found == 1 or struck >= arguments.rounds:
+        if found == 1 or is_last or struck >= arguments.rounds:
             break
         print(f"{struck} of {arguments.rounds} faults have struck", flush=True)
         arguments.seed += 1
     return status
 
 
-def _run(arguments: argparse.Namespace) -> tuple[int, int]:
-    """Runs once. Returns the exit status of the run, and how many faults have struck."""
+def _run(arguments: argparse.Namespace) -> tuple[int, int, bool]:
+    """Runs once. Returns the exit status of the run, how many faults have struck, and whether a signal ended it."""
     folder = arguments.folder or Path(".cache/checker") / str(arguments.seed)
     for data in (folder / "data", *folder.glob("broker-*")):
         shutil.rmtree(data, ignore_errors=True)
@@ -85,7 +85,7 @@ def _run(arguments: argparse.Namespace) -> tuple[int, int]:
     if "Traceback" in report.broker_log:
         print(f"the broker's log has a traceback: see {folder}")
         found = 1
-    return found, max(1, sum(report.faults.values()))
+    return found, max(1, sum(report.faults.values())), report.was_interrupted
 
 
 def _java_classpath() -> str | None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import subprocess
-import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -21,6 +19,7 @@ from tests.checker.cluster_brokers import ClusterBrokers
 from tests.checker.cluster_faults import ClusterFaults
 from tests.checker.facts import Facts
 from tests.checker.history import Recorder, RunEnded, read_history
+from tests.checker.interruption import Interrupted, Interruption
 from tests.checker.nemesis import Nemesis
 from tests.checker.power import Power
 from tests.checker.worker_brokers import WorkerBrokers
@@ -68,6 +67,8 @@ class Report:
     broker_log: str
     slowness: float
     """The machine's slowness at the start of the run, as a multiple of an idle machine's time."""
+    was_interrupted: bool
+    """Whether a signal came."""
 
     def summary(self) -> str:
         """Returns the counts in one line. If the run ended early, a line with the reason comes first."""
@@ -123,7 +124,9 @@ def run(
     random = Random(f"{seed} nemesis")
     settings = _CONFIG | (_CONFIG_OF_WORKERS if workers > 1 else {})
     settings |= (CONFIG_OF_CLUSTER if etcd_members else {}) | dict(config or {})
+    interruption = Interruption()
     with ExitStack() as stack:
+        stack.enter_context(interruption.expected())
         process: _Process
         if etcd_members:
             assert not has_power_cuts, "one disk loses its power, and brokers have several"
@@ -144,6 +147,7 @@ def run(
             folder,
             history,
             recorder,
+            interruption,
             process.bootstrap_servers,
             seed=seed,
             cast=cast or Cast.whole(),
@@ -152,24 +156,31 @@ def run(
         killing = {"kill a client": lambda: workload.kill_client(random)}
         nemesis = Nemesis({**faults_by_name, **killing}, recorder, random)
         reason = ""
-        with _interruptible():
-            try:
-                workload.start()
-                _strike(workload, nemesis, seconds=seconds, faults=faults, random=random)
-                workload.finish()
-            except KeyboardInterrupt:
-                reason = "it was interrupted"
-            except Exception as error:
-                reason = f"{type(error).__name__}: {error}"
-            finally:
-                workload.close()
-                stopped = _stop(process)
-                reason = reason or stopped
-                recorder.record(RunEnded("run", reason))
-                recorder.close()
+        try:
+            workload.start()
+            _strike(workload, nemesis, interruption, seconds=seconds, faults=faults, random=random)
+            workload.finish()
+        except Interrupted as signaled:
+            reason = str(signaled)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        finally:
+            workload.close()
+            stopped = _stop(process)
+            reason = reason or stopped
+            recorder.record(RunEnded("run", reason))
+            recorder.close()
         broker_log = process.log()
     facts, anomalies = check(read_history(history))
-    return Report(facts, anomalies, nemesis.done, workload.crashes, broker_log, workload.slowness)
+    return Report(
+        facts,
+        anomalies,
+        nemesis.done,
+        workload.crashes,
+        broker_log,
+        workload.slowness,
+        was_interrupted=interruption.has_come,
+    )
 
 
 def _stop(process: _Process) -> str:
@@ -183,37 +194,22 @@ def _stop(process: _Process) -> str:
 
 
 def _strike(
-    workload: Workload, nemesis: Nemesis, *, seconds: float, faults: Sequence[str] | None, random: Random
+    workload: Workload,
+    nemesis: Nemesis,
+    interruption: Interruption,
+    *,
+    seconds: float,
+    faults: Sequence[str] | None,
+    random: Random,
 ) -> None:
     deadline = time.monotonic() + seconds
     planned = list(faults or ())
     # On a busy machine a fault may take longer than its share of the time.
     while (left := max(0.0, deadline - time.monotonic())) or planned:
         pause = left / (len(planned) + 1) if faults is not None else random.uniform(1, 10)
-        time.sleep(min(left, pause))
+        interruption.sleep(min(left, pause))
         workload.watch()
         if planned:
             nemesis.strike(planned.pop(0))
         elif faults is None:
             nemesis.strike()
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Makes Ctrl-C and SIGTERM end the run, even if the parent process ignored them. Later signals are ignored."""
-    numbers = (signal.SIGINT, signal.SIGTERM)
-
-    def interrupt(*_: object) -> None:
-        for number in numbers:
-            signal.signal(number, signal.SIG_IGN)  # while the clients and the broker stop
-        raise KeyboardInterrupt
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -69,17 +70,21 @@ def test_a_run_that_is_interrupted(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.checker", "--seconds", "300", "--seed", "3", "--folder", str(tmp_path)]
     checker = subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
     history = tmp_path / HISTORY
-    _wait_for_answers(history)
-    checker.send_signal(signal.SIGINT)
-    time.sleep(0.05)
-    checker.send_signal(signal.SIGTERM)  # a second signal while the checker stops its clients has no effect
-    told, _ = checker.communicate(timeout=300)
-    assert checker.returncode == 2, told
-    assert "the run ended early, after " in told
-    assert "it was interrupted" in told
-    assert "records sent" in told
-    with pytest.raises(ProcessLookupError):
-        os.killpg(checker.pid, 0)
+    try:
+        _wait_for_answers(history)
+        checker.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+        checker.send_signal(signal.SIGTERM)  # a second signal while the checker stops its clients has no effect
+        told, _ = checker.communicate(timeout=300)
+        assert checker.returncode == 2, told
+        assert "the run ended early, after " in told
+        assert "it was interrupted" in told
+        assert "records sent" in told
+        with pytest.raises(ProcessLookupError):
+            os.killpg(checker.pid, 0)
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(checker.pid, signal.SIGKILL)
     again = subprocess.run(
         [*command[:3], "--history", str(history)], cwd=_ROOT, capture_output=True, text=True, check=False
     )

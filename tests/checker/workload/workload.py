@@ -15,6 +15,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from tests.checker.history import ISOLATIONS, LAST, Fetch, Fetched, Problem, Recorder, read_history
+from tests.checker.interruption import Interruption
 from tests.checker.workload.consumers import PollingConsumer, committed_offsets
 from tests.checker.workload.klamm_readers import KlammConsumer
 from tests.checker.workload.roles import (
@@ -38,13 +39,17 @@ _ROOT = Path(__file__).parents[3]
 
 
 class Workload:
-    """The clients of a run. `start` starts them, `finish` completes the history, and `close` kills the rest."""
+    """The clients of a run. `start` starts them, `finish` completes the history, and `close` kills the rest.
+
+    `start` and `finish` raise Interrupted after a signal.
+    """
 
     def __init__(
         self,
         folder: Path,
         history: Path,
         recorder: Recorder,
+        interruption: Interruption,
         bootstrap_servers: str,
         *,
         seed: int,
@@ -53,6 +58,7 @@ class Workload:
     ) -> None:
         self._history = history
         self._recorder = recorder
+        self._interruption = interruption
         self._cast = cast
         self._replication_factor = replication_factor
         self.slowness = slowness()
@@ -115,8 +121,10 @@ class Workload:
     def watch(self) -> None:
         """Restarts clients that crashed, because client libraries have bugs too.
 
-        Raises RuntimeError if a client failed with an error of its own, which makes the run useless.
+        Raises RuntimeError if a client failed with an error of its own, which makes the run useless, and Interrupted
+        after a signal.
         """
+        self._interruption.look()
         for name, process in self._processes.items():
             status = process.poll()
             if status is not None and status < 0:
@@ -190,6 +198,7 @@ class Workload:
             # The last stable offset reaches the end of the log when the markers of all transactions are written.
             while len(consumer.ends) < len(partitions) or any(consumer.ends[each] < ends[each] for each in ends):
                 before = dict(consumer.ends)
+                self._interruption.look()
                 polled = consumer.turn()
                 for partition, offset, _ in polled:
                     after_last[partition] = offset + 1
@@ -210,6 +219,7 @@ class Workload:
             consumer.assign(dict.fromkeys(partitions_of(topic), 0))
             limit = Limit(2 * PATIENCE_S)
             while any(consumer.positions[each] < end for each, end in ends.items()):
+                self._interruption.look()
                 if consumer.turn():
                     limit.progressed()
                 elif limit.is_over:
