@@ -126,13 +126,15 @@ def plan_registration(image: MetadataImage, wanted: Registration) -> Plan[None]:
     for topic in image.topics.values():
         rules = rules_of(image, topic)
         for partition in topic.partitions:
+            if wanted.broker_id not in partition.replicas:
+                continue
             where = TopicPartition(topic.name, partition.index)
             if len(partition.replicas) > 1:
                 has_log = wanted.content.has_log(latest, where)
                 changed = without_run_of(partition, rules, wanted.broker_id, has_kept_all=has_kept_all, has_log=has_log)
-                if wanted.broker_id in partition.replicas and changed is not partition:
+                if changed is not partition:
                     changes.append(put_partition(topic.topic_id, changed))
-            elif partition.replicas == (wanted.broker_id,) and wanted.broker_id == _latest_leader(partition):
+            elif wanted.broker_id == _latest_leader(partition):
                 minimum = wanted.minimum_leader_epochs.get(where, 0)
                 # If the broker may have lost records, the partition is recovering, as after an unclean election.
                 has_records = has_kept_all and wanted.content.has_log(latest, where)
