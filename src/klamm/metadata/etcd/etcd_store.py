@@ -22,6 +22,7 @@ from klamm.metadata.etcd.etcd_transaction import (
     TRANSACT,
     TransactionOutcome,
     fence_request,
+    fence_revision_of,
     outcome_of,
     transaction_request,
 )
@@ -34,6 +35,7 @@ from klamm.metadata.store_identity import StoreCommit, StoreIdentity
 __all__ = ["EtcdStore"]
 
 _RETRY_S: Final = 0.1
+_LEASE_ENDED: Final = "etcd has ended its lease"
 _logger = logging.getLogger(__name__)
 
 
@@ -278,11 +280,12 @@ class EtcdStore:
                 except EtcdReplaced as error:
                     self._end(str(error))
                     raise OutcomeUnknown(str(error)) from error
-                if answer.succeeded:
-                    self._fence_revision = answer.header.revision
-                else:
-                    (found,) = answer.responses
-                    self._fence_revision = found.response_range.kvs[0].mod_revision
+                fence_revision = fence_revision_of(answer)
+                if not fence_revision:
+                    # etcd has removed the fence with the lease, so the earlier transaction can't happen any more.
+                    self._end(_LEASE_ENDED)
+                    raise OutcomeUnknown(f"the session with the metadata store has ended: {_LEASE_ENDED}")
+                self._fence_revision = fence_revision
         await self._reached(self._fence_revision)
 
     def _require_session(self, error: MetadataStoreError) -> None:

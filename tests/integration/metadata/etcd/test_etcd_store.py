@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from tests.support.cut_proxy import CutProxy
@@ -28,11 +28,14 @@ from tests.unit.metadata.test_metadata_store import (  # noqa: F401 - the contra
 from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.etcd import etcd_warnings
 from klamm.metadata.etcd.etcd_address import EtcdAddress
-from klamm.metadata.etcd.etcd_client import EtcdClient
+from klamm.metadata.etcd.etcd_client import RANGE, EtcdClient, Method
 from klamm.metadata.etcd.etcd_store import EtcdStore
+from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, OutcomeUnknown
 from klamm.metadata.service import MetadataService
 from klamm.session_clock import session_time
+
+_REVOKE: Final = Method("/etcdserverpb.Lease/LeaseRevoke", messages.LeaseRevokeResponse, messages.LeaseRevokeRequest)
 
 
 def _within(scenario: Coroutine[Any, Any, None], seconds: float = 60) -> None:
@@ -252,6 +255,40 @@ def test_a_transaction_whose_answer_is_lost_has_an_unknown_outcome(own_etcd: Cal
             await sent
         assert seen[-1].entries.keys() == {"b"}
         assert await store.transact({"b": seen[-1].revision}, [Change("b", b"2")]) == seen[-1].revision
+        await store.close()
+        await other.close()
+
+    with CutProxy(etcd.members[0].port) as proxy:
+        _within(scenario(proxy))
+
+
+def test_an_unknown_outcome_of_a_session_whose_lease_has_ended(own_etcd: Callable[..., Etcd]) -> None:
+    """The process was paused for longer than its lease, for example, while a transaction was in progress. The outcome
+    is unknown as before, also if an earlier outcome of the session was unknown, and the session has ended."""
+    etcd = own_etcd()
+
+    def end_lease() -> None:
+        fences = messages.RangeRequest(key=b"/test/.fences/", range_end=b"/test/.fences0")
+        (fence,) = etcd.call(RANGE, fences).kvs
+        etcd.call(_REVOKE, messages.LeaseRevokeRequest(ID=int(fence.key.rpartition(b"/")[2], 16)))
+
+    async def scenario(proxy: CutProxy) -> None:
+        store = await EtcdStore.open(through(proxy, etcd), session_timeout_s=60)
+        lost = asyncio.Event()
+        store.on_session_lost(lost.set)
+        await watched(store)
+        other = await EtcdStore.open(etcd.address())
+        seen_by_other = await watched(other)
+        for key in ("a", "b"):
+            proxy.lose_answers()
+            sent = asyncio.ensure_future(store.transact({}, [Change(key, b"1")]))
+            await until(lambda key=key: key in seen_by_other[-1].entries)
+            if key == "b":
+                await asyncio.to_thread(end_lease)
+            proxy.heal()
+            with pytest.raises(OutcomeUnknown):
+                await sent
+        await lost.wait()
         await store.close()
         await other.close()
 
