@@ -16,6 +16,7 @@ from klamm.metadata.etcd.etcd_address import EtcdAddress
 from klamm.metadata.etcd.etcd_client import CALL_TIMEOUT_S, RANGE, EtcdClient
 from klamm.metadata.etcd.etcd_errors import EtcdCallFailed, EtcdReplaced, EtcdUnavailable
 from klamm.metadata.etcd.etcd_history import find_commit
+from klamm.metadata.etcd.etcd_prefix import refuse_inner_prefix
 from klamm.metadata.etcd.etcd_session import EtcdSession
 from klamm.metadata.etcd.etcd_transaction import (
     MAXIMUM_OPERATIONS,
@@ -116,6 +117,7 @@ class EtcdStore:
         store = cls(client, session_timeout_s)
         try:
             await asyncio.to_thread(client.connect, connect_timeout_s)
+            await asyncio.to_thread(refuse_inner_prefix, client)
             await asyncio.to_thread(warn_about, client)
             await store._session.open()
         except BaseException:

@@ -178,6 +178,24 @@ def test_prefixes_are_separate(etcd: Etcd, prefix: str) -> None:
     _within(scenario())
 
 
+@pytest.mark.parametrize("inner", ["restored", "deep/er"])
+def test_a_prefix_within_the_prefix_of_another_store_is_refused(etcd: Etcd, prefix: str, inner: str) -> None:
+    """The brokers of the outer store would read the keys of the inner one as their own, and end with an error."""
+
+    async def scenario() -> None:
+        outer = await EtcdStore.open(etcd.address(prefix))
+        await MetadataService.open(outer, BrokerConfig())
+        lone = await EtcdStore.open(etcd.address(f"{prefix}/{inner}"))  # there is no outer store so far
+        await lone.close()
+        await outer.transact({}, [Change("cluster", b'{"id":"MkU3OEVBNTcwNTJENDM2Qk"}')])
+        with pytest.raises(MetadataStoreError, match=f"prefix '{prefix}/{inner}' is within the prefix '{prefix}'"):
+            await EtcdStore.open(etcd.address(f"{prefix}/{inner}"))
+        assert outer.why_lost is None
+        await outer.close()
+
+    _within(scenario())
+
+
 def test_a_watch_resumes_after_a_restart(own_etcd: Callable[..., Etcd]) -> None:
     """etcd is killed and started again: the session goes on, and the watch misses nothing."""
     etcd = own_etcd()
