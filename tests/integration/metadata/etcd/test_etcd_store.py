@@ -297,15 +297,18 @@ def test_an_unknown_outcome_of_a_session_whose_lease_has_ended(own_etcd: Callabl
         await watched(store)
         other = await EtcdStore.open(etcd.address())
         seen_by_other = await watched(other)
-        for key in ("a", "b"):
+
+        async def lose_the_answer(key: str, then: Callable[[], None] = lambda: None) -> None:
             proxy.lose_answers()
             sent = asyncio.ensure_future(store.transact({}, [Change(key, b"1")]))
-            await until(lambda key=key: key in seen_by_other[-1].entries)
-            if key == "b":
-                await asyncio.to_thread(end_lease)
+            await until(lambda: key in seen_by_other[-1].entries)
+            await asyncio.to_thread(then)
             proxy.heal()
             with pytest.raises(OutcomeUnknown):
                 await sent
+
+        await lose_the_answer("a")
+        await lose_the_answer("b", end_lease)
         await lost.wait()
         await store.close()
         await other.close()
