@@ -70,7 +70,8 @@ class PlanWriter:
         """Notes an own transaction."""
         entry = commit.entries.get(self._key)
         if entry is not None:
-            self._seen = (int(entry.value), entry.mod_revision)
+            # A transaction whose caller was cancelled may happen after later ones.
+            self._seen = max(self._seen, (int(entry.value), entry.mod_revision))
 
     async def write(self, plan: Plan[Any], conditions: Mapping[str, int]) -> None:
         """Writes the plan's changes if all keys are as in `conditions`, which has all keys of the plan.

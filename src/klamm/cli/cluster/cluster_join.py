@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from klamm.cli.cluster.metadata_dump import SESSION_TIMEOUT_S
 from klamm.errors import KlammError
+from klamm.metadata.brokers import latest_run
 from klamm.metadata.etcd.opening import open_etcd_store
 from klamm.metadata.metadata_version import METADATA_VERSION
 from klamm.metadata.offline import read_commit
 from klamm.metadata.store_fill import StoreFill, image_of
+from klamm.protocol.types import BrokerId
 from klamm.storage.atomic_file import sync_directory
 from klamm.storage.directory.file_lock import FileLock
 from klamm.storage.directory.meta_properties import MetaProperties
@@ -150,4 +152,7 @@ def _read_single(directory: Path) -> _Single:
             f"{image.cluster_id}, and meta.properties is of broker {properties.node_id} of the cluster "
             f"{properties.cluster_id}: it is not the data directory of a single broker"
         )
-    return _Single(properties, entries)
+    # The directory of a broker of a cluster names its latest run. If the single broker was stopped in order, the first
+    # start with the store then knows that no record of this run is missing.
+    run = latest_run(image, BrokerId(properties.node_id))
+    return _Single(properties._replace(incarnation=run or None), entries)

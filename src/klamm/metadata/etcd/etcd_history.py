@@ -6,6 +6,8 @@ and soon has the revision that it had before. So the revision alone does not tel
 
 from __future__ import annotations
 
+from typing import Final
+
 from klamm.metadata.etcd.etcd_client import RANGE, EtcdClient
 from klamm.metadata.etcd.etcd_errors import EtcdCallFailed
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
@@ -14,10 +16,20 @@ from klamm.metadata.store_identity import StoreCommit
 
 __all__ = ["find_commit", "latest_of"]
 
+_CONFIGS: Final = "configs/"
+
 
 def latest_of(commit: Commit) -> StoreCommit | None:
-    """Returns the entry that was written last; None if the commit has only removed keys."""
-    written = ((entry.mod_revision, key) for key, entry in commit.entries.items() if entry is not None)
+    """Returns the entry that was written last; None if the commit has only removed keys.
+
+    Clients choose the names of configs: such a name may have characters that a line of `meta.properties` can't hold.
+    Settings are left out, because each transaction of a broker also writes other keys.
+    """
+    written = (
+        (entry.mod_revision, key)
+        for key, entry in commit.entries.items()
+        if entry is not None and not key.startswith(_CONFIGS)
+    )
     revision, key = max(written, default=(0, ""))
     entry = commit.entries.get(key)
     return None if entry is None else StoreCommit.of(key, entry.value, revision)

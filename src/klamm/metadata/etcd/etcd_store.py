@@ -16,12 +16,14 @@ from klamm.metadata.etcd.etcd_address import EtcdAddress
 from klamm.metadata.etcd.etcd_client import CALL_TIMEOUT_S, RANGE, EtcdClient
 from klamm.metadata.etcd.etcd_errors import EtcdCallFailed, EtcdReplaced, EtcdUnavailable
 from klamm.metadata.etcd.etcd_history import find_commit
+from klamm.metadata.etcd.etcd_prefix import refuse_inner_prefix
 from klamm.metadata.etcd.etcd_session import EtcdSession
 from klamm.metadata.etcd.etcd_transaction import (
     MAXIMUM_OPERATIONS,
     TRANSACT,
     TransactionOutcome,
     fence_request,
+    fence_revision_of,
     outcome_of,
     transaction_request,
 )
@@ -34,6 +36,7 @@ from klamm.metadata.store_identity import StoreCommit, StoreIdentity
 __all__ = ["EtcdStore"]
 
 _RETRY_S: Final = 0.1
+_LEASE_ENDED: Final = "etcd has ended its lease"
 _logger = logging.getLogger(__name__)
 
 
@@ -114,6 +117,7 @@ class EtcdStore:
         store = cls(client, session_timeout_s)
         try:
             await asyncio.to_thread(client.connect, connect_timeout_s)
+            await asyncio.to_thread(refuse_inner_prefix, client)
             await asyncio.to_thread(warn_about, client)
             await store._session.open()
         except BaseException:
@@ -278,11 +282,12 @@ class EtcdStore:
                 except EtcdReplaced as error:
                     self._end(str(error))
                     raise OutcomeUnknown(str(error)) from error
-                if answer.succeeded:
-                    self._fence_revision = answer.header.revision
-                else:
-                    (found,) = answer.responses
-                    self._fence_revision = found.response_range.kvs[0].mod_revision
+                fence_revision = fence_revision_of(answer)
+                if not fence_revision:
+                    # etcd has removed the fence with the lease, so the earlier transaction can't happen any more.
+                    self._end(_LEASE_ENDED)
+                    raise OutcomeUnknown(f"the session with the metadata store has ended: {_LEASE_ENDED}")
+                self._fence_revision = fence_revision
         await self._reached(self._fence_revision)
 
     def _require_session(self, error: MetadataStoreError) -> None:

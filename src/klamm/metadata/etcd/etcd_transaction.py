@@ -14,7 +14,15 @@ from klamm.metadata.etcd.etcd_client import Method
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import Change, MetadataStoreError
 
-__all__ = ["MAXIMUM_OPERATIONS", "TRANSACT", "TransactionOutcome", "fence_request", "outcome_of", "transaction_request"]
+__all__ = [
+    "MAXIMUM_OPERATIONS",
+    "TRANSACT",
+    "TransactionOutcome",
+    "fence_request",
+    "fence_revision_of",
+    "outcome_of",
+    "transaction_request",
+]
 
 TRANSACT: Final = Method("/etcdserverpb.KV/Txn", messages.TxnResponse, messages.TxnRequest, True)
 
@@ -80,6 +88,14 @@ def fence_request(fence: tuple[bytes, int], lease_id: int) -> messages.TxnReques
     )
 
 
+def fence_revision_of(answer: messages.TxnResponse) -> int:
+    """Returns the `mod_revision` of the fence after a `fence_request`; 0 if it is gone, because the lease has ended."""
+    if answer.succeeded:
+        return answer.header.revision
+    (found,) = answer.responses
+    return _revision_of(found)
+
+
 def outcome_of(answer: messages.TxnResponse, conditions: Mapping[str, int], fence_revision: int) -> TransactionOutcome:
     """Reads an answer."""
     revision = answer.header.revision
@@ -88,10 +104,14 @@ def outcome_of(answer: messages.TxnResponse, conditions: Mapping[str, int], fenc
             each.HasField("response_put") or each.response_delete_range.deleted for each in answer.responses
         )
         return TransactionOutcome(revision, has_changed, False, None)
-    fence, *found = (
-        each.response_range.kvs[0].mod_revision if each.response_range.kvs else 0 for each in answer.responses
-    )
+    fence, *found = map(_revision_of, answer.responses)
     return TransactionOutcome(revision, False, fence != fence_revision, dict(zip(conditions, found, strict=True)))
+
+
+def _revision_of(response: messages.ResponseOp) -> int:
+    """Returns the `mod_revision` of the key that was read, 0 if it is absent."""
+    found = response.response_range.kvs
+    return found[0].mod_revision if found else 0
 
 
 def _unchanged(key: bytes, revision: int) -> messages.Compare:

@@ -135,8 +135,12 @@ def _elect(
 ) -> PartitionImage:
     """Returns the partition with its leader, and with the eligible leader replicas that follow from it."""
     elr = _eligible_leaders(before, wanted, rules, unclean_stops)
+    is_unclean_allowed = rules.is_unclean_allowed or election is Election.UNCLEAN
     # Eligible leader replicas may lack records that in-sync replicas have and that are not committed.
     holders = wanted.isr or elr
+    if is_unclean_allowed and not any(map(rules.may_lead, holders)):
+        # The in-sync replicas are away, and are not removed yet. An eligible leader replica loses nothing.
+        holders = (*wanted.isr, *elr)
     preferred = wanted.replicas[:1] if election is Election.PREFERRED else ()
     for leader in (*preferred, before.leader, *wanted.replicas):
         if leader in holders and rules.may_lead(leader):
@@ -149,7 +153,7 @@ def _elect(
     leader = NO_BROKER
     if not holders and last != NO_BROKER and rules.may_lead(last):
         leader = last
-    elif rules.is_unclean_allowed or election is Election.UNCLEAN:
+    elif is_unclean_allowed:
         leader = next((each for each in wanted.replicas if rules.may_lead(each)), NO_BROKER)
     if leader == NO_BROKER:
         return replace(wanted, leader=NO_BROKER, elr=elr, last_known_leader=last)

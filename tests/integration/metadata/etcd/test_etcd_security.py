@@ -75,3 +75,19 @@ def test_a_store_with_users(own_etcd: Callable[..., Etcd], tmp_path: Path) -> No
             await EtcdStore.open(etcd.address(), connect_timeout_s=1)
 
     run(scenario())
+
+
+def test_a_user_who_may_not_read_an_outer_prefix(own_etcd: Callable[..., Etcd], tmp_path: Path) -> None:
+    """The start asks for a store that has the first part of the prefix as its own. A user whose role does not permit
+    to read it there opens the store all the same."""
+    etcd = own_etcd()
+    (tmp_path / "password").write_text("secret")
+    authenticate_users(etcd.call, "ann", "secret", prefix="outer/inner")
+
+    async def scenario() -> None:
+        url = f"{etcd.url('outer/inner', user='ann@')}?password-file={tmp_path / 'password'}"
+        store = await EtcdStore.open(EtcdAddress.parse(url))
+        await store.transact({}, [Change("a", b"1")])
+        await store.close()
+
+    run(scenario())

@@ -7,7 +7,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from tests.support.cut_proxy import CutProxy
@@ -28,11 +28,14 @@ from tests.unit.metadata.test_metadata_store import (  # noqa: F401 - the contra
 from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.etcd import etcd_warnings
 from klamm.metadata.etcd.etcd_address import EtcdAddress
-from klamm.metadata.etcd.etcd_client import EtcdClient
+from klamm.metadata.etcd.etcd_client import RANGE, EtcdClient, Method
 from klamm.metadata.etcd.etcd_store import EtcdStore
+from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, OutcomeUnknown
 from klamm.metadata.service import MetadataService
 from klamm.session_clock import session_time
+
+_REVOKE: Final = Method("/etcdserverpb.Lease/LeaseRevoke", messages.LeaseRevokeResponse, messages.LeaseRevokeRequest)
 
 
 def _within(scenario: Coroutine[Any, Any, None], seconds: float = 60) -> None:
@@ -175,6 +178,24 @@ def test_prefixes_are_separate(etcd: Etcd, prefix: str) -> None:
     _within(scenario())
 
 
+@pytest.mark.parametrize("inner", ["restored", "deep/er"])
+def test_a_prefix_within_the_prefix_of_another_store_is_refused(etcd: Etcd, prefix: str, inner: str) -> None:
+    """The brokers of the outer store would read the keys of the inner one as their own, and end with an error."""
+
+    async def scenario() -> None:
+        outer = await EtcdStore.open(etcd.address(prefix))
+        await MetadataService.open(outer, BrokerConfig())
+        lone = await EtcdStore.open(etcd.address(f"{prefix}/{inner}"))  # there is no outer store so far
+        await lone.close()
+        await outer.transact({}, [Change("cluster", b'{"id":"MkU3OEVBNTcwNTJENDM2Qk"}')])
+        with pytest.raises(MetadataStoreError, match=f"prefix '{prefix}/{inner}' is within the prefix '{prefix}'"):
+            await EtcdStore.open(etcd.address(f"{prefix}/{inner}"))
+        assert outer.why_lost is None
+        await outer.close()
+
+    _within(scenario())
+
+
 def test_a_watch_resumes_after_a_restart(own_etcd: Callable[..., Etcd]) -> None:
     """etcd is killed and started again: the session goes on, and the watch misses nothing."""
     etcd = own_etcd()
@@ -252,6 +273,43 @@ def test_a_transaction_whose_answer_is_lost_has_an_unknown_outcome(own_etcd: Cal
             await sent
         assert seen[-1].entries.keys() == {"b"}
         assert await store.transact({"b": seen[-1].revision}, [Change("b", b"2")]) == seen[-1].revision
+        await store.close()
+        await other.close()
+
+    with CutProxy(etcd.members[0].port) as proxy:
+        _within(scenario(proxy))
+
+
+def test_an_unknown_outcome_of_a_session_whose_lease_has_ended(own_etcd: Callable[..., Etcd]) -> None:
+    """The process was paused for longer than its lease, for example, while a transaction was in progress. The outcome
+    is unknown as before, also if an earlier outcome of the session was unknown, and the session has ended."""
+    etcd = own_etcd()
+
+    def end_lease() -> None:
+        fences = messages.RangeRequest(key=b"/test/.fences/", range_end=b"/test/.fences0")
+        (fence,) = etcd.call(RANGE, fences).kvs
+        etcd.call(_REVOKE, messages.LeaseRevokeRequest(ID=int(fence.key.rpartition(b"/")[2], 16)))
+
+    async def scenario(proxy: CutProxy) -> None:
+        store = await EtcdStore.open(through(proxy, etcd), session_timeout_s=60)
+        lost = asyncio.Event()
+        store.on_session_lost(lost.set)
+        await watched(store)
+        other = await EtcdStore.open(etcd.address())
+        seen_by_other = await watched(other)
+
+        async def lose_the_answer(key: str, then: Callable[[], None] = lambda: None) -> None:
+            proxy.lose_answers()
+            sent = asyncio.ensure_future(store.transact({}, [Change(key, b"1")]))
+            await until(lambda: key in seen_by_other[-1].entries)
+            await asyncio.to_thread(then)
+            proxy.heal()
+            with pytest.raises(OutcomeUnknown):
+                await sent
+
+        await lose_the_answer("a")
+        await lose_the_answer("b", end_lease)
+        await lost.wait()
         await store.close()
         await other.close()
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 
+from klamm.metadata.entries import partition_key
 from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from klamm.metadata.metadata_store import Plan
 from klamm.metadata.replicas.elections import ElectionOutcome, plan_elections
@@ -13,6 +17,7 @@ from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId,
 
 TOPIC_ID = TopicId(bytes(range(16)))
 PREFERRED, UNCLEAN = Election.PREFERRED, Election.UNCLEAN
+TWO_IN_SYNC = {"min.insync.replicas": "2"}
 
 
 def ids(*numbers: int) -> tuple[BrokerId, ...]:
@@ -83,3 +88,19 @@ def test_partition_that_is_named_twice_changes_once() -> None:
     plan = elect(image(1, 2, 3), PREFERRED, 0, 0)
     assert [code for code, _ in plan.result] == [ErrorCode.NONE, ErrorCode.NONE]
     assert len(plan.changes) == 1
+
+
+def test_unclean_election_prefers_an_eligible_replica() -> None:
+    """The leader has just gone, and the controller has not decided about its partition yet. A request for an unclean
+    election loses no records while a replica that has all of them is live."""
+    of = image(1, 3)
+    topic = of.topics["orders"]
+    led = replace(topic.partitions[1], isr=ids(2), elr=ids(3))
+    of = replace(of, topics={"orders": replace(topic, partitions=(topic.partitions[0], led), configs=TWO_IN_SYNC)})
+    plan = elect(of, UNCLEAN, 1)
+    assert [code for code, _ in plan.result] == [ErrorCode.NONE]
+    changes = {change.key: change.value for change in plan.changes}
+    elected = json.loads(changes[partition_key(TOPIC_ID, PartitionIndex(1))] or b"")
+    assert (elected["leader"], elected["isr"], elected["elr"]) == (3, [3], [2])
+    assert "recovering" not in elected
+    assert "live/3" in plan.reads

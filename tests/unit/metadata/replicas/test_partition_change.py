@@ -124,6 +124,17 @@ def test_unclean_election_only_where_it_is_allowed() -> None:
         assert (after.leader, after.isr, after.elr, after.is_recovering) == (3, ids(3), (), True)
 
 
+def test_eligible_replica_leads_before_an_unclean_election() -> None:
+    """The in-sync replicas have gone, and the metadata still count them. The eligible leader replica is back, and has
+    every committed record; another live replica comes first in the order of the replicas, and may lack some."""
+    before = partition(2, (2,), elr=(3,))
+    for after in (
+        change_partition(before, rules(1, 3, unclean=True)),
+        change_partition(before, rules(1, 3), election=Election.UNCLEAN),
+    ):
+        assert (after.leader, after.isr, after.elr, after.is_recovering) == (3, ids(3), ids(2), False)
+
+
 def test_preferred_election() -> None:
     """The first replica leads if it is in sync; otherwise the leader stays."""
     before = partition(2)
