@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 from tests.support.wire import Wire
 
 from klamm.broker.handlers import txn_offset_commit
+from klamm.broker.partitions.led_topic import LedTopic
+from klamm.broker.partitions.partition import Partition
+from klamm.broker.server import BrokerServer
+from klamm.broker.services.coordinators.transaction_verifier import TransactionVerifier
 from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_client import FetchResponse, decode_fetch_response, encode_fetch_request
@@ -211,6 +216,76 @@ def test_what_no_transaction_takes_is_refused(transaction: Transaction, new_topi
     transaction.init()
     transaction.epoch = old_epoch
     assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (VERSION_1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (VERSION_2, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (13, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (VERSION_2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (13, ErrorCode.UNKNOWN_TOPIC_ID),
+    ],
+)
+def test_a_partition_that_is_led_only_after_the_question_is_tried_again(
+    served: Broker,
+    transaction: Transaction,
+    new_topic: NewTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    version: int,
+    code: ErrorCode,
+) -> None:
+    """While the broker asks the transaction coordinator about some partitions of a request, it may begin to lead
+    another one. The batch of that partition gets the error from before the question, which producers retry, and not
+    INVALID_TXN_STATE, which aborts the transaction."""
+    asked, asked_id = new_topic()
+    late, late_id = new_topic()
+    if version == VERSION_1:
+        assert transaction.add(asked, 0) == ErrorCode.NONE
+        assert transaction.add(late, 0) == ErrorCode.NONE
+    hidden: list[LedTopic | Partition] = []
+
+    async def hide(server: BrokerServer) -> None:
+        assert server.context is not None
+        registry = server.context.partitions
+        if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            hidden.append(registry.get(late, 0))
+            registry.by_name[late].partitions[0] = None
+        else:
+            hidden.append(registry.by_name.pop(late))
+            del registry.by_id[late_id]
+
+        def show() -> None:
+            (each,) = hidden
+            if isinstance(each, Partition):
+                registry.by_name[late].partitions[0] = each
+            else:
+                registry.by_name[late] = registry.by_id[late_id] = each
+
+        ask = TransactionVerifier.add_partitions
+
+        async def show_and_ask(self: TransactionVerifier, *args: Any, **options: Any) -> Mapping[Any, ErrorCode]:
+            show()
+            return await ask(self, *args, **options)
+
+        monkeypatch.setattr(TransactionVerifier, "add_partitions", show_and_ask)
+
+    served.run_in_broker(hide)
+    topics = [
+        ProduceTopic(
+            None if version == 13 else name,
+            topic_id if version == 13 else None,
+            [(0, memoryview(transaction.batch(name, b"a")))],
+        )
+        for name, topic_id in ((late, late_id), (asked, asked_id))
+    ]
+    answer = transaction.wire.produce(version, ProduceRequest(transaction.transactional_id, -1, 10_000, topics))
+    assert [each.partitions[0].error_code for each in answer.topics] == [code, ErrorCode.NONE]
+    monkeypatch.undo()
+    request = ProduceRequest(transaction.transactional_id, -1, 10_000, topics[:1])
+    (again,) = transaction.wire.produce(version, request).topics
+    assert again.partitions[0].error_code == ErrorCode.NONE
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------
