@@ -12,6 +12,8 @@ from klamm.broker import time_slices
 from klamm.broker.server import BrokerServer
 from klamm.core.txn.markers import TransactionMarker
 from klamm.metadata.service import NewTopic
+from klamm.protocol.api import ApiKey
+from klamm.protocol.codec import decode, encode
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.write_txn_markers_request import (
     WritableTxnMarker,
@@ -83,3 +85,44 @@ def test_others_have_their_turn_while_an_administrators_markers_are_written() ->
         answer = wire.call(WriteTxnMarkersResponse, 1, request)
         assert {each.error_code for each in answer.markers[0].topics[0].partitions} == {ErrorCode.NONE}
         assert observed.result() == 1
+
+
+def test_a_transaction_ends_while_another_one_waits() -> None:
+    """A marker that is not committed yet holds up no marker of another transaction in the same request."""
+    markers = [
+        WritableTxnMarker(
+            producer_id=producer_id,
+            producer_epoch=0,
+            transaction_result=True,
+            topics=[WritableTxnMarkerTopic(name=TOPIC, partition_indexes=[index])],
+            coordinator_epoch=0,
+        )
+        for producer_id, index in ((7, 0), (8, 1))
+    ]
+    may_commit = False
+
+    async def hold_back(server: BrokerServer) -> None:
+        assert server.context is not None
+        server.context.partitions.get(TOPIC, 0).may_commit = lambda: may_commit
+
+    async def until_marked(server: BrokerServer) -> None:
+        assert server.context is not None
+        log = server.context.partitions.get(TOPIC, 1).log
+        async with asyncio.timeout(10):
+            while not log.high_watermark:
+                await asyncio.sleep(0.001)
+
+    async def go_on(server: BrokerServer) -> None:
+        assert server.context is not None
+        server.context.partitions.get(TOPIC, 0).reconsider_high_watermark()
+
+    with Broker() as broker, Wire(broker.bootstrap_servers) as wire:
+        broker.run_in_broker(make_topic)
+        broker.run_in_broker(hold_back)
+        wire.send(ApiKey.WRITE_TXN_MARKERS, 1, encode(WriteTxnMarkersRequest(markers=markers), 1))
+        broker.run_in_broker(until_marked)
+        may_commit = True
+        broker.run_in_broker(go_on)
+        answer, _ = decode(WriteTxnMarkersResponse, 1, wire.receive(ApiKey.WRITE_TXN_MARKERS, 1))
+    codes = [(each.producer_id, each.topics[0].partitions[0].error_code) for each in answer.markers]
+    assert codes == [(7, ErrorCode.NONE), (8, ErrorCode.NONE)]
