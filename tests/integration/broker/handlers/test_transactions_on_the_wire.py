@@ -15,6 +15,8 @@ from klamm.broker.partitions.led_topic import LedTopic
 from klamm.broker.partitions.partition import Partition
 from klamm.broker.server import BrokerServer
 from klamm.broker.services.coordinators.transaction_verifier import TransactionVerifier
+from klamm.metadata.service import MetadataService
+from klamm.metadata.service import NewTopic as NewTopicOfService
 from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_client import FetchResponse, decode_fetch_response, encode_fetch_request
@@ -390,6 +392,45 @@ def test_many_offsets_of_a_transaction_are_committed_in_steps(
     deadline = time.monotonic() + PATIENCE_MS / 1000
     while (answers := [_fetch_offset(transaction, *each) for each in partitions]) != [(ErrorCode.NONE, 5)] * 5:
         assert time.monotonic() < deadline, answers
+
+
+@pytest.mark.parametrize(("is_created_again", "has_others"), [(False, True), (True, True), (False, False)])
+def test_no_offset_of_a_topic_that_is_deleted_during_the_question(
+    served: Broker,
+    transaction: Transaction,
+    new_topic: NewTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    is_created_again: bool,
+    has_others: bool,
+) -> None:
+    """A topic may be deleted while the broker asks the transaction coordinator. Then its offsets are refused: a topic
+    that is created again under the name would have them otherwise."""
+    deleted, deleted_id = new_topic()
+    kept, _ = new_topic()
+    ask = TransactionVerifier.add_partitions
+
+    async def find_metadata(server: BrokerServer) -> MetadataService:
+        assert server.context is not None
+        return server.context.metadata
+
+    metadata = served.run_in_broker(find_metadata)
+
+    async def delete_and_ask(self: TransactionVerifier, *args: Any, **options: Any) -> Mapping[Any, ErrorCode]:
+        await metadata.delete_topics([deleted_id])
+        if is_created_again:
+            await metadata.create_topics([NewTopicOfService(deleted, partitions=1)])
+        return await ask(self, *args, **options)
+
+    monkeypatch.setattr(TransactionVerifier, "add_partitions", delete_and_ask)
+    topics = [(deleted, 0), (kept, 0)] if has_others else [(deleted, 0)]
+    codes = [ErrorCode.NONE] * has_others + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert sorted(transaction.commit_offsets(5, *topics)) == codes
+    monkeypatch.undo()
+    assert transaction.end(5, committed=True) == ErrorCode.NONE
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while (answer := _fetch_offset(transaction, kept)) != (ErrorCode.NONE, 5 if has_others else -1):
+        assert time.monotonic() < deadline, answer
+    assert _fetch_offset(transaction, deleted) == (ErrorCode.NONE, -1)
 
 
 def _fetch_offset(transaction: Transaction, topic: str, index: int = 0) -> tuple[int, int]:
