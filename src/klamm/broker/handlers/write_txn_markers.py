@@ -75,9 +75,7 @@ def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Work[Wri
     return response
 
 
-def _finish(
-    context: RequestContext, begun: Sequence[tuple[int, MarkersUnderWay]], outcomes: _Outcomes
-) -> Work[None]:
+def _finish(context: RequestContext, begun: Sequence[tuple[int, MarkersUnderWay]], outcomes: _Outcomes) -> Work[None]:
     """Adds the outcomes of the markers, once they are committed. No marker waits for another one to be committed:
     otherwise a partition whose replicas hang would hold up all transactions."""
     for producer_id, under_way in begun:

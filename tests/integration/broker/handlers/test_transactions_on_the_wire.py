@@ -235,6 +235,7 @@ def test_a_partition_that_is_led_only_after_the_question_is_tried_again(
     transaction: Transaction,
     new_topic: NewTopic,
     monkeypatch: pytest.MonkeyPatch,
+    *,
     version: int,
     code: ErrorCode,
 ) -> None:
@@ -400,6 +401,7 @@ def test_no_offset_of_a_topic_that_is_deleted_during_the_question(
     transaction: Transaction,
     new_topic: NewTopic,
     monkeypatch: pytest.MonkeyPatch,
+    *,
     is_created_again: bool,
     has_others: bool,
 ) -> None:

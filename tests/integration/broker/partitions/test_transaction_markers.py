@@ -21,7 +21,7 @@ from klamm.protocol.schema.write_txn_markers_request import (
     WriteTxnMarkersRequest,
 )
 from klamm.protocol.schema.write_txn_markers_response import WriteTxnMarkersResponse
-from klamm.protocol.types import PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
+from klamm.protocol.types import Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
 from klamm.testing import Broker
 
 TOPIC = "many"
@@ -107,10 +107,13 @@ def test_a_transaction_ends_while_another_one_waits() -> None:
 
     async def until_marked(server: BrokerServer) -> None:
         assert server.context is not None
-        log = server.context.partitions.get(TOPIC, 1).log
-        async with asyncio.timeout(10):
-            while not log.high_watermark:
-                await asyncio.sleep(0.001)
+        marked: asyncio.Future[Offset] = asyncio.get_running_loop().create_future()
+        partition = server.context.partitions.get(TOPIC, 1)
+        partition.on_high_watermark(marked.set_result)
+        if not partition.log.high_watermark:
+            async with asyncio.timeout(10):
+                await marked
+        partition.off_high_watermark(marked.set_result)
 
     async def go_on(server: BrokerServer) -> None:
         assert server.context is not None
