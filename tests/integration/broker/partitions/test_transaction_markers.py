@@ -9,6 +9,7 @@ import pytest
 from tests.support.wire import Wire
 
 from klamm.broker import time_slices
+from klamm.broker.handlers import write_txn_markers
 from klamm.broker.server import BrokerServer
 from klamm.core.txn.markers import TransactionMarker
 from klamm.metadata.service import NewTopic
@@ -85,6 +86,27 @@ def test_others_have_their_turn_while_an_administrators_markers_are_written() ->
         answer = wire.call(WriteTxnMarkersResponse, 1, request)
         assert {each.error_code for each in answer.markers[0].topics[0].partitions} == {ErrorCode.NONE}
         assert observed.result() == 1
+
+
+def test_a_request_may_have_more_markers_than_wait_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each marker of a WriteTxnMarkers request has an outcome, also if only some of them wait together."""
+    monkeypatch.setattr(write_txn_markers, "PARTITIONS_AT_ONCE", 3)
+    monkeypatch.setattr(write_txn_markers, "_PARTS_UNDER_WAY", 4)
+    topic = WritableTxnMarkerTopic(name=TOPIC, partition_indexes=list(range(MANY + 1)))
+    markers = [
+        WritableTxnMarker(
+            producer_id=producer_id, producer_epoch=0, transaction_result=True, topics=[topic], coordinator_epoch=0
+        )
+        for producer_id in (7, 8, 9)
+    ]
+    with Broker() as broker, Wire(broker.bootstrap_servers) as wire:
+        broker.run_in_broker(make_topic)
+        answer = wire.call(WriteTxnMarkersResponse, 1, WriteTxnMarkersRequest(markers=markers))
+    expected = dict.fromkeys(range(MANY), ErrorCode.NONE) | {MANY: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+    assert [
+        (marker.producer_id, {each.partition_index: each.error_code for each in marker.topics[0].partitions})
+        for marker in answer.markers
+    ] == [(producer_id, expected) for producer_id in (7, 8, 9)]
 
 
 def test_a_transaction_ends_while_another_one_waits() -> None:
