@@ -12,6 +12,7 @@ from typing import Final
 from klamm.metadata.entries import put_producer_ids
 from klamm.metadata.image import MetadataImage
 from klamm.metadata.metadata_store import Plan
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import ProducerId
 
 __all__ = ["ProducerIds"]
@@ -38,9 +39,17 @@ class ProducerIds:
         return await self._change(plan)
 
     async def next(self) -> ProducerId:
-        """Returns a new producer id. Only every thousandth call writes to the store."""
+        """Returns a new producer id. Only every thousandth call writes to the store.
+
+        Raises COORDINATOR_LOAD_IN_PROGRESS if no block can be allocated now.
+        """
         async with self._giving:
             if not self._ids:
-                self._ids = await self.allocate()
+                try:
+                    self._ids = await self.allocate()
+                except KafkaError as error:
+                    raise KafkaError(
+                        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no producer ids can be allocated now: {error}"
+                    ) from error
             producer_id, self._ids = self._ids[0], self._ids[1:]
             return ProducerId(producer_id)

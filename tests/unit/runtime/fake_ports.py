@@ -174,7 +174,8 @@ class MemoryLog:
     """The partitions of one internal topic, in memory.
 
     With `holds_high_watermark` a record is committed only when a test calls `commit`, as with slow replicas. With
-    `append_error` the log refuses every append with that error.
+    `append_error` the log refuses every append with that error. With `appends_before_error` it takes so many appends
+    and refuses the one after them.
     """
 
     def __init__(self, *, max_batch_bytes: int = 1_048_588, read_batches: int = 8) -> None:
@@ -182,6 +183,7 @@ class MemoryLog:
         self.read_batches = read_batches
         self.holds_high_watermark = False
         self.append_error: ErrorCode | None = None
+        self.appends_before_error: int | None = None
         self.appends = 0
         self._partitions: dict[PartitionIndex, MemoryPartition] = {}
 
@@ -194,6 +196,11 @@ class MemoryLog:
         self.appends += 1
         if self.append_error is not None:
             raise KafkaError(self.append_error)
+        if self.appends_before_error is not None:
+            self.appends_before_error -= 1
+            if self.appends_before_error < 0:
+                self.appends_before_error = None
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
         if len(batch) > self.max_batch_bytes:
             raise KafkaError(ErrorCode.RECORD_LIST_TOO_LARGE)
         log = self.partition(partition)

@@ -26,6 +26,7 @@ from klamm.broker.partitions.transaction_verification import (
     FIRST_VERSION_THAT_ADDS_PARTITIONS,
     TransactionVerification,
     code_for_producer,
+    find_absent,
     find_transactional,
 )
 from klamm.core.log.batch_opening import MAXIMUM_RECORD_ERRORS, BatchOpening, InvalidRecords
@@ -322,6 +323,7 @@ def _append_in_transaction(
         appends = _Appends()
         answers = [_append_topic(context, topic, request.acks, now_ms, appends, verification) for topic in topics]
         return _append_later(context, request, answers, appends, verification) if appends.later else answers
+    verification.absent = find_absent(broker.partitions, topics)
     # Later frames reuse the buffer of this one in the meantime.
     topics = [
         topic._replace(partitions=[(index, _copy(records)) for index, records in topic.partitions]) for topic in topics
@@ -374,8 +376,11 @@ def _append_topic(  # noqa: PLR0917 - as `_append`
             for index, records in topic.partitions
         ]
     else:
+        absent = verification.absent.get(topic.name if topic.topic_id is None else topic.topic_id, {})
         answers = [
             _append_verified(context, led, index, records, acks, now_ms, appends, open_batch, verification)
+            if index not in absent
+            else ProducePartitionResponse(index, absent[index])
             for index, records in topic.partitions
         ]
     return ProduceTopicResponse(topic.name, topic.topic_id, answers)

@@ -47,7 +47,8 @@ OFFSETS_AT_ONCE: Final = 250
 
 def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Work[TxnOffsetCommitResponse]:
     """Commits offsets of partitions that exist; the others get UNKNOWN_TOPIC_OR_PARTITION."""
-    refused = yield from _take_unknown_partitions_out(request, context.broker.metadata.image)
+    image = context.broker.metadata.image
+    refused = yield from _take_unknown_partitions_out(request, image)
     if not request.topics:
         return refused
     answer = TxnOffsetCommitResponse()
@@ -55,6 +56,13 @@ def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Work[Txn
     guard = NO_GUARD
     if request.group_id:
         code, guard = yield from _verify(context, request)
+        # A topic may have been deleted meanwhile, and its offsets as well. Later ones would count for the next topic of
+        # the name.
+        while image.topics is not context.broker.metadata.image.topics:
+            before, image = image, context.broker.metadata.image
+            yield from _merge(refused, (yield from _take_unknown_partitions_out(request, image, before)))
+        if not request.topics:
+            return refused
     client = ClientContext(context.client_id or "", context.client_host, context.api_version)
     begun: list[tuple[Answer[TxnOffsetCommitResponse], int]] = []
     for part in parts_of(request, OFFSETS_AT_ONCE):
@@ -105,13 +113,16 @@ def _verify(context: RequestContext, request: TxnOffsetCommitRequest) -> Work[tu
 
 
 def _take_unknown_partitions_out(
-    request: TxnOffsetCommitRequest, image: MetadataImage
+    request: TxnOffsetCommitRequest, image: MetadataImage, before: MetadataImage | None = None
 ) -> Work[TxnOffsetCommitResponse]:
-    """Removes partitions that don't exist from the request, and returns their errors."""
+    """Removes partitions that don't exist from the request, and returns their errors. A topic that had another id
+    `before` does not exist any more."""
     refused = TxnOffsetCommitResponse()
     known_topics: list[TxnOffsetCommitRequestTopic] = []
     for topic in request.topics:
         found = image.topics.get(topic.name)
+        if found is not None and before is not None and found.topic_id != before.topics[topic.name].topic_id:
+            found = None
         count = 0 if found is None else len(found.partitions)
         known: list[TxnOffsetCommitRequestPartition] = []
         unknown: list[TxnOffsetCommitResponsePartition] = []

@@ -7,7 +7,8 @@ Versions 1 to 2: v1 flexible, v2 the transaction version of the marker (KIP-1228
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from klamm.broker.time_slices import Work, free_later
 from klamm.core.txn.markers import TransactionMarker
@@ -24,12 +25,18 @@ from klamm.protocol.types import PartitionIndex, ProducerEpoch, ProducerId, Topi
 
 if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
+    from klamm.broker.partitions.transaction_markers import MarkersUnderWay
 
 __all__ = ["error_response", "handle"]
 
 
 PARTITIONS_AT_ONCE: Final = 250
 """Maximum number of partitions of a marker handled at a time."""
+_PARTS_UNDER_WAY: Final = 100
+"""Maximum number of such parts that wait for their commit together. A coordinator sends no more (`MarkerDelivery`)."""
+
+_Outcomes: TypeAlias = dict[int, dict[str, dict[int, ErrorCode]]]
+"""The outcomes by producer id, topic and partition."""
 
 
 def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Work[WriteTxnMarkersResponse]:
@@ -39,15 +46,19 @@ def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Work[Wri
     """
     if not context.is_between_brokers:
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-    outcomes: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+    outcomes: _Outcomes = {}
+    begun: list[tuple[int, MarkersUnderWay]] = []
     for wanted in request.markers:
-        own = outcomes.setdefault(wanted.producer_id, {})
+        outcomes.setdefault(wanted.producer_id, {})
         for part in parts_of(wanted, PARTITIONS_AT_ONCE):
-            codes = yield from context.broker.transaction_markers.write_in_steps(_marker(part.message))
-            for (topic, index), code in codes.items():  # at most PARTITIONS_AT_ONCE
-                own.setdefault(topic, {})[index] = code
+            under_way = yield from context.broker.transaction_markers.begin_in_steps(_marker(part.message))
+            begun.append((wanted.producer_id, under_way))
+            if len(begun) == _PARTS_UNDER_WAY:
+                yield from _finish(context, begun, outcomes)
+                begun = []
             yield None
         yield None
+    yield from _finish(context, begun, outcomes)
     response = WriteTxnMarkersResponse()
     for producer_id, topics in outcomes.items():
         result = WritableTxnMarkerResult(producer_id=producer_id)
@@ -62,6 +73,17 @@ def handle(context: RequestContext, request: WriteTxnMarkersRequest) -> Work[Wri
         yield None
     free_later(outcomes)
     return response
+
+
+def _finish(context: RequestContext, begun: Sequence[tuple[int, MarkersUnderWay]], outcomes: _Outcomes) -> Work[None]:
+    """Adds the outcomes of the markers, once they are committed. No marker waits for another one to be committed:
+    otherwise a partition whose replicas hang would hold up all transactions."""
+    for producer_id, under_way in begun:
+        codes = yield from context.broker.transaction_markers.outcomes_in_steps(under_way)
+        own = outcomes[producer_id]
+        for (topic, index), code in codes.items():  # at most PARTITIONS_AT_ONCE
+            own.setdefault(topic, {})[index] = code
+        yield None
 
 
 def error_response(

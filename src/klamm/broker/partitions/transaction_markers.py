@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from klamm.broker.partitions.role import Role
 from klamm.broker.time_slices import Work, finish_in_steps, wait_for
@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from klamm.protocol.schema.write_txn_markers_response import WritableTxnMarkerPartitionResult
     from klamm.runtime.group_coordinator import GroupCoordinator
 
-__all__ = ["TransactionMarkers"]
+__all__ = ["MarkersUnderWay", "TransactionMarkers"]
 
 _logger = logging.getLogger(__name__)
+
+MarkersUnderWay: TypeAlias = "Mapping[TopicPartition, ErrorCode | Awaitable[ErrorCode]]"
+"""The error codes of markers that were appended or refused, by partition; awaitables of those not committed yet."""
 
 
 class TransactionMarkers:
@@ -58,14 +61,22 @@ class TransactionMarkers:
         a partition of `__consumer_offsets` is loading. INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED if a
         newer epoch has written, REQUEST_TIMED_OUT if the marker is appended but not committed in time. Raises nothing.
         """
-        return await finish_in_steps(self.write_in_steps(marker))
+        return await finish_in_steps(self._write_in_steps(marker))
 
-    def write_in_steps(self, marker: TransactionMarker) -> Work[Mapping[TopicPartition, ErrorCode]]:
-        """Does the same as `write_markers`, as part of a larger piece of work."""
+    def _write_in_steps(self, marker: TransactionMarker) -> Work[Mapping[TopicPartition, ErrorCode]]:
+        """Does the same as `write_markers`, as a piece of work."""
+        return (yield from self.outcomes_in_steps((yield from self.begin_in_steps(marker))))
+
+    def begin_in_steps(self, marker: TransactionMarker) -> Work[MarkersUnderWay]:
+        """Appends the marker to each of its partitions, and does not wait until it is committed there."""
         under_way: dict[TopicPartition, ErrorCode | Awaitable[ErrorCode]] = {}
         for topic_partition in marker.partitions:
             under_way[topic_partition] = self._write(topic_partition, marker)
             yield None
+        return under_way
+
+    def outcomes_in_steps(self, under_way: MarkersUnderWay) -> Work[Mapping[TopicPartition, ErrorCode]]:
+        """Waits until the markers of `begin_in_steps` are committed; returns the error codes of `write_markers`."""
         # All markers are in flight already, so waiting for one after another costs no extra time.
         outcomes: dict[TopicPartition, ErrorCode] = {}
         for topic_partition, outcome in under_way.items():

@@ -9,7 +9,7 @@ Source: Kafka 4.3's `ReplicaManager.maybeSendPartitionsToTransactionCoordinator`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from klamm.core.log.batch_validation import read_single_batch
@@ -23,8 +23,15 @@ if TYPE_CHECKING:
     from klamm.broker.services.coordinators.transaction_verifier import AddsPartitions
     from klamm.protocol.produce import ProduceTopic
     from klamm.protocol.record_batch import BatchHeader
+    from klamm.protocol.types import TopicId
 
-__all__ = ["FIRST_VERSION_THAT_ADDS_PARTITIONS", "TransactionVerification", "code_for_producer", "find_transactional"]
+__all__ = [
+    "FIRST_VERSION_THAT_ADDS_PARTITIONS",
+    "TransactionVerification",
+    "code_for_producer",
+    "find_absent",
+    "find_transactional",
+]
 
 FIRST_VERSION_THAT_ADDS_PARTITIONS: Final = 12
 """Version of Produce from which on producers use transaction version 2."""
@@ -60,6 +67,10 @@ class TransactionVerification:
         """Error codes of the partitions that cannot be written."""
         self.guards: dict[TopicPartition, int] = {}
         """Guards for the append, for the partitions that need the coordinator's approval."""
+        self.absent: Mapping[str | TopicId | None, Mapping[int, ErrorCode]] = {}
+        """Error codes of the partitions that this broker did not lead when the verification began, by the topic's name
+        or id in the request. The coordinator was not asked about them, so they stay refused if this broker leads them
+        by now."""
         self._transactional_id = transactional_id
         self._producer_id = producer_id
         self._producer_epoch = producer_epoch
@@ -123,6 +134,29 @@ def find_transactional(
                 continue
             if header.is_transactional and header.has_producer_id:
                 yield partition, header
+
+
+def find_absent(
+    partitions: PartitionRegistry, topics: Sequence[ProduceTopic]
+) -> dict[str | TopicId | None, dict[int, ErrorCode]]:
+    """Returns the error codes of the partitions of a Produce request that this broker does not lead now, by the topic's
+    name or id in the request."""
+    absent: dict[str | TopicId | None, dict[int, ErrorCode]] = {}
+    for topic in topics:
+        key = topic.name if topic.topic_id is None else topic.topic_id
+        if topic.topic_id is None:
+            led, unknown = partitions.by_name.get(topic.name or ""), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        else:
+            led, unknown = partitions.by_id.get(topic.topic_id), ErrorCode.UNKNOWN_TOPIC_ID
+        for index, _ in topic.partitions:
+            if led is None:
+                absent.setdefault(key, {})[index] = unknown
+                continue
+            try:
+                led.get(index)
+            except KafkaError as error:
+                absent.setdefault(key, {})[index] = error.code
+    return absent
 
 
 def code_for_producer(code: ErrorCode, version: int) -> tuple[ErrorCode, str | None]:

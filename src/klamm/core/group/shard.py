@@ -292,6 +292,7 @@ class GroupShard:
         verification_guard: int,
     ) -> Result:
         """Handles TxnOffsetCommit; see `offsets/transactional_commits.py`."""
+        self._deletions.check(request.group_id)
         return commit_transactional_offsets(
             self.groups, self.config, request, verification_guard, ticket=ticket, now=now
         )

@@ -11,6 +11,7 @@ of Apache Kafka 4.3.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Final
 
 from klamm.protocol.record_batch import BatchHeader
@@ -22,6 +23,9 @@ NO_GUARD: Final = 0
 """No verification; a batch with this guard is not verified."""
 UNVERIFIED: Final = -1
 """No verification needed, because `transaction.partition.verification.enable` is off."""
+_guards: Final = count(NO_GUARD + 1)
+"""No guard is given twice, in no log: a truncation, or another log of the same partition, begins without verifications,
+and a guard from before must not pass for a later one."""
 
 
 class Verification:
@@ -53,11 +57,10 @@ class Verification:
 class Verifications:
     """The verifications of one log."""
 
-    __slots__ = ("_by_producer", "_last_guard")
+    __slots__ = ("_by_producer",)
 
     def __init__(self) -> None:
         self._by_producer: dict[ProducerId, Verification] = {}
-        self._last_guard = NO_GUARD
 
     def __len__(self) -> int:
         return len(self._by_producer)
@@ -82,9 +85,8 @@ class Verifications:
         """Begins a verification, or joins the producer's pending one; returns the guard to write with."""
         verification = self._by_producer.get(producer_id)
         if verification is None:
-            self._last_guard += 1
             verification = self._by_producer[producer_id] = Verification(
-                self._last_guard, epoch, sequence, adds_partitions=adds_partitions, started_ms=now_ms
+                next(_guards), epoch, sequence, adds_partitions=adds_partitions, started_ms=now_ms
             )
         else:
             verification.note(epoch, sequence)

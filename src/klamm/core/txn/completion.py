@@ -155,8 +155,12 @@ class Completions:
         def on_failure(code: ErrorCode, now: Millis) -> Result:
             later = Result()
             for transactional_id in transactional_ids:
-                if transactional_id in self._endings:
+                transaction = self._store.find(transactional_id)
+                if transaction is not None and transaction.is_ending:
                     self._retry_later(transactional_id, later)
+                else:
+                    # An earlier batch of the same write has the record. The next transaction needs its own markers.
+                    self._endings.pop(transactional_id, None)
             return later
 
         result.on_failure = on_failure

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 from tests.support.wire import Wire
 
 from klamm.broker.handlers import txn_offset_commit
+from klamm.broker.partitions.led_topic import LedTopic
+from klamm.broker.partitions.partition import Partition
+from klamm.broker.server import BrokerServer
+from klamm.broker.services.coordinators.transaction_verifier import TransactionVerifier
+from klamm.metadata.service import MetadataService
+from klamm.metadata.service import NewTopic as NewTopicOfService
 from klamm.protocol.api import ApiKey
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_client import FetchResponse, decode_fetch_response, encode_fetch_request
@@ -213,6 +220,77 @@ def test_what_no_transaction_takes_is_refused(transaction: Transaction, new_topi
     assert transaction.produce(VERSION_2, name, b"a").error_code == ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+@pytest.mark.parametrize(
+    ("version", "code"),
+    [
+        (VERSION_1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (VERSION_2, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (13, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (VERSION_2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (13, ErrorCode.UNKNOWN_TOPIC_ID),
+    ],
+)
+def test_a_partition_that_is_led_only_after_the_question_is_tried_again(
+    served: Broker,
+    transaction: Transaction,
+    new_topic: NewTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    version: int,
+    code: ErrorCode,
+) -> None:
+    """While the broker asks the transaction coordinator about some partitions of a request, it may begin to lead
+    another one. The batch of that partition gets the error from before the question, which producers retry, and not
+    INVALID_TXN_STATE, which aborts the transaction."""
+    asked, asked_id = new_topic()
+    late, late_id = new_topic()
+    if version == VERSION_1:
+        assert transaction.add(asked, 0) == ErrorCode.NONE
+        assert transaction.add(late, 0) == ErrorCode.NONE
+    hidden: list[LedTopic | Partition] = []
+
+    async def hide(server: BrokerServer) -> None:
+        assert server.context is not None
+        registry = server.context.partitions
+        if code is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+            hidden.append(registry.get(late, 0))
+            registry.by_name[late].partitions[0] = None
+        else:
+            hidden.append(registry.by_name.pop(late))
+            del registry.by_id[late_id]
+
+        def show() -> None:
+            (each,) = hidden
+            if isinstance(each, Partition):
+                registry.by_name[late].partitions[0] = each
+            else:
+                registry.by_name[late] = registry.by_id[late_id] = each
+
+        ask = TransactionVerifier.add_partitions
+
+        async def show_and_ask(self: TransactionVerifier, *args: Any, **options: Any) -> Mapping[Any, ErrorCode]:
+            show()
+            return await ask(self, *args, **options)
+
+        monkeypatch.setattr(TransactionVerifier, "add_partitions", show_and_ask)
+
+    served.run_in_broker(hide)
+    topics = [
+        ProduceTopic(
+            None if version == 13 else name,
+            topic_id if version == 13 else None,
+            [(0, memoryview(transaction.batch(name, b"a")))],
+        )
+        for name, topic_id in ((late, late_id), (asked, asked_id))
+    ]
+    answer = transaction.wire.produce(version, ProduceRequest(transaction.transactional_id, -1, 10_000, topics))
+    assert [each.partitions[0].error_code for each in answer.topics] == [code, ErrorCode.NONE]
+    monkeypatch.undo()
+    request = ProduceRequest(transaction.transactional_id, -1, 10_000, topics[:1])
+    (again,) = transaction.wire.produce(version, request).topics
+    assert again.partitions[0].error_code == ErrorCode.NONE
+
+
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
@@ -315,6 +393,46 @@ def test_many_offsets_of_a_transaction_are_committed_in_steps(
     deadline = time.monotonic() + PATIENCE_MS / 1000
     while (answers := [_fetch_offset(transaction, *each) for each in partitions]) != [(ErrorCode.NONE, 5)] * 5:
         assert time.monotonic() < deadline, answers
+
+
+@pytest.mark.parametrize(("is_created_again", "has_others"), [(False, True), (True, True), (False, False)])
+def test_no_offset_of_a_topic_that_is_deleted_during_the_question(
+    served: Broker,
+    transaction: Transaction,
+    new_topic: NewTopic,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_created_again: bool,
+    has_others: bool,
+) -> None:
+    """A topic may be deleted while the broker asks the transaction coordinator. Then its offsets are refused: a topic
+    that is created again under the name would have them otherwise."""
+    deleted, deleted_id = new_topic()
+    kept, _ = new_topic()
+    ask = TransactionVerifier.add_partitions
+
+    async def find_metadata(server: BrokerServer) -> MetadataService:
+        assert server.context is not None
+        return server.context.metadata
+
+    metadata = served.run_in_broker(find_metadata)
+
+    async def delete_and_ask(self: TransactionVerifier, *args: Any, **options: Any) -> Mapping[Any, ErrorCode]:
+        await metadata.delete_topics([deleted_id])
+        if is_created_again:
+            await metadata.create_topics([NewTopicOfService(deleted, partitions=1)])
+        return await ask(self, *args, **options)
+
+    monkeypatch.setattr(TransactionVerifier, "add_partitions", delete_and_ask)
+    topics = [(deleted, 0), (kept, 0)] if has_others else [(deleted, 0)]
+    codes = [ErrorCode.NONE] * has_others + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    assert sorted(transaction.commit_offsets(5, *topics)) == codes
+    monkeypatch.undo()
+    assert transaction.end(5, committed=True) == ErrorCode.NONE
+    deadline = time.monotonic() + PATIENCE_MS / 1000
+    while (answer := _fetch_offset(transaction, kept)) != (ErrorCode.NONE, 5 if has_others else -1):
+        assert time.monotonic() < deadline, answer
+    assert _fetch_offset(transaction, deleted) == (ErrorCode.NONE, -1)
 
 
 def _fetch_offset(transaction: Transaction, topic: str, index: int = 0) -> tuple[int, int]:

@@ -59,3 +59,19 @@ def test_what_is_refused_is_refused_for_good(
             assert (response.error_code, response.producer_id, response.producer_epoch) == (code, -1, -1)
 
     asyncio.run(scenario())
+
+
+def test_a_producer_asks_again_while_the_store_gives_no_ids(serve_metadata: Serve) -> None:
+    """If no block of producer ids can be allocated, a producer gets COORDINATOR_LOAD_IN_PROGRESS, as from Apache Kafka:
+    clients ask again after this code, and some give up after a code that InitProducerId does not have in Kafka."""
+
+    async def scenario() -> None:
+        async with serve_metadata(BrokerConfig()) as broker:
+            await broker.store.close()
+            request = InitProducerIdRequest(transactional_id=None)
+            for _ in range(2):
+                with pytest.raises(KafkaError) as caught:
+                    await cast("Awaitable[Any]", init_producer_id.handle(broker.request(5), request))
+                assert caught.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    asyncio.run(scenario())

@@ -179,6 +179,31 @@ def test_end_that_can_not_be_written_down_is_tried_again() -> None:
     assert len(world.marker_logs.markers) == 1
 
 
+def test_ends_of_which_only_some_can_be_written_down_leave_nothing_behind() -> None:
+    """If the log takes the end of one transaction and refuses the ends of others, the next transaction of the first one
+    gets its markers as usual."""
+    world = TransactionWorld()
+    producers = {each: world.inited(each) for each in (ID, "others")}
+    world.log.holds_high_watermark = True
+    for each, producer in producers.items():
+        world.end(producer, each, commit=False)
+    world.settle()
+    world = world.restart()
+    world.log.max_batch_bytes = 200  # a batch for each end
+    world.log.appends_before_error = 1
+    world.log.holds_high_watermark = False
+    world.log.commit(P0)
+    assert world.state() is TransactionState.COMPLETE_ABORT
+    assert world.transaction("others").state is TransactionState.PREPARE_ABORT
+    producer = (world.transaction().producer_id, world.transaction().producer_epoch)
+    assert world.add_code(producer, (E0,), version=5) is ErrorCode.NONE
+    world.ended(producer)
+    world.settle()
+    assert [marker.partitions for marker in world.marker_logs.markers] == [(E0,)]
+    world.timers.advance(1000)
+    assert world.transaction("others").state is TransactionState.COMPLETE_ABORT
+
+
 @pytest.mark.parametrize("commit", [True, False])
 def test_restart_ends_what_was_ending(commit: bool) -> None:
     """A restart sends all markers of an ending transaction again, with the epoch of the new coordinator."""

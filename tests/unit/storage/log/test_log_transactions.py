@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -333,6 +334,27 @@ def test_a_log_that_is_cut_forgets_verifications(folder: LogFolder) -> None:
     with pytest.raises(KafkaError) as refused:
         log.appender.append_as_leader(records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS, verification_guard=guard)
     assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_guard_from_before_a_cut_is_never_given_again(folder: LogFolder) -> None:
+    """A batch that was verified before a truncation is refused, also while a later verification of its producer is in
+    progress: that one may find that the transaction has ended."""
+    log = folder.create()
+    mark(log, 2, is_commit=True)
+    mark(log, 2, is_commit=True)
+    begin = partial(
+        log.transactions.begin_verification, ProducerId(1), ProducerEpoch(0), 0, adds_partitions=False, now_ms=NOW_MS
+    )
+    before = begin()
+    log.truncate_to(Offset(1), NOW_MS)
+    mark(log, 2, is_commit=True)
+    after = begin()
+    records = batch(producer_id=1, epoch=0, sequence=0, is_transactional=True)
+    append = partial(log.appender.append_as_leader, records, leader_epoch=LeaderEpoch(0), now_ms=NOW_MS)
+    with pytest.raises(KafkaError) as refused:
+        append(verification_guard=before)
+    assert refused.value.code is ErrorCode.INVALID_TXN_STATE
+    append(verification_guard=after)
 
 
 def test_a_log_that_is_cut_forgets_markers_behind_the_cut(folder: LogFolder) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from tests.unit.core.group.shard_driver import GROUP, ShardDriver, Written, small_sessions, subscription
+from tests.unit.core.group.transactions import commit_in_transaction
 
 from klamm.core.coordinator.cluster_topics import NO_TOPICS
 from klamm.core.coordinator.shard_contract import CoordinatorRecord, DeletedTopic, Ticket
@@ -318,6 +319,7 @@ def test_nobody_may_use_a_group_that_is_being_deleted() -> None:
     second = ask_to_delete(driver, GROUP)
     busy = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     assert driver.commit(2) is busy
+    assert commit_in_transaction(driver, "", -1) is busy
     assert driver.answers[ask_for_offsets(driver)] is busy
     assert delete_offsets(driver, "events") is busy
     assert driver.answers[driver.join()] is busy
