@@ -253,6 +253,10 @@ class Planner:
         recreated = {key for key in start.keys() & end.keys() if key.topic in self._recreated}
         return {**end, **{key: first for key, first in self._log.earliest(recreated).items() if first < start[key]}}
 
+    def without_recreated(self, target: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
+        """Returns `target` without the topics that `back_to_start` has put back: it has the ends of the old topics."""
+        return {key: offset for key, offset in target.items() if key.topic not in self._recreated}
+
     def start_of_new(
         self, start: Mapping[TopicPartition, Offset], latest: Mapping[TopicPartition, Offset]
     ) -> PartitionOffsets:

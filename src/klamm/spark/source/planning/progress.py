@@ -103,6 +103,9 @@ class StreamProgress:
             end.update((held, start[held]) for held in self._held() if held in start and held in end)
         if end != start:
             end = self._planner.back_to_start(start, end)
+            if self._target is not None:
+                # The next call requests the ends of the new topics.
+                self._target = self._planner.without_recreated(self._target)
         self._commits.may_plan(end)
         return end
 

@@ -45,6 +45,8 @@ class World:
         """The first offsets of the timestamp that the query starts at."""
         self.now = 1000.0
         self.is_missing: tuple[str, ...] = ()
+        self.anew: list[str] = []
+        """The topics that were recreated and not reported yet."""
 
     def latest(self) -> PartitionOffsets:
         return dict(self.ends)
@@ -68,7 +70,8 @@ class World:
         return LeaderEpoch(-1)
 
     def made_anew(self) -> Collection[str]:
-        return ()
+        anew, self.anew = self.anew, []
+        return anew
 
     def commit(self, offsets: Mapping[TopicPartition, Offset], metadata: str = "") -> None:
         if self.coordinator_is_away:
@@ -84,8 +87,10 @@ class World:
         limits: TriggerLimits = NO_LIMITS,
         stop_file: StopFile | None = None,
         followed: FollowedCheckpoint | None = None,
+        *,
+        fails: bool = True,
     ) -> StreamProgress:
-        planner = Planner(self, LossPolicy(fail=True), lambda seconds: None)
+        planner = Planner(self, LossPolicy(fail=fails), lambda seconds: None)
         commits = GroupCommits(self, clock=lambda: self.now)
         return StreamProgress(
             starting, planner, commits, limits, clock=lambda: self.now, stop_file=stop_file, followed=followed
@@ -198,6 +203,25 @@ def test_a_target_before_the_checkpoint_is_looked_up_again() -> None:
     assert len(progress.ranges(offsets(8, 8, 8), end)) == 3
     world.ends = offsets(30, 30, 30)
     assert progress.next_end(end, None) == end
+
+
+def test_the_target_in_a_topic_made_anew_is_the_end_of_the_new_topic() -> None:
+    """With Trigger.AvailableNow and `failOnDataLoss=false`, a query reads a recreated topic from its start to its end.
+    If it went on to the end of the old topic, records that arrive later would be skipped."""
+    world = World(100, 100)
+    progress = world.run("earliest", fails=False)
+    progress.end_here()
+    world.ends, world.anew = offsets(10, 120), ["t"]
+
+    back = progress.next_end(offsets(50, 100), None)
+    assert back == offsets(0, 0)
+    assert progress.ranges(offsets(50, 100), back) == []
+
+    end = progress.next_end(back, None)
+    assert end == progress.latest == offsets(10, 120)
+    world.ends = offsets(30, 130)
+    assert progress.next_end(end, None) == end
+    assert world.told[-1] == end
 
 
 def test_the_first_batch_writes_down_where_latest_was() -> None:
