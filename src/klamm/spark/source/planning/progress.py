@@ -94,6 +94,7 @@ class StreamProgress:
             self._commits.resumes(start)
             self._commits.finished_up_to(start, is_last=self._is_at_its_end(start))
         self.latest = self._latest(start)
+        self._commits.leave_out(self._planner.gone)
         end = self._bounded(start, self.latest)
         if self._is_to_stop() or (may_wait and self._target is None and self._has_too_little(start)):
             end = dict(start)

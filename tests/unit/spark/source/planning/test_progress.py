@@ -76,6 +76,8 @@ class World:
     def commit(self, offsets: Mapping[TopicPartition, Offset], metadata: str = "") -> None:
         if self.coordinator_is_away:
             raise GaveUp("no coordinator")
+        if not offsets.keys() <= self.ends.keys():
+            raise GaveUp("UNKNOWN_TOPIC_OR_PARTITION")
         self.told.append(offsets)
 
     def commits(self, topic_partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Commit]:
@@ -165,6 +167,37 @@ def test_the_last_batch_of_a_query_that_ends_here_is_told_of_whatever_was_before
     assert world.told == []
     assert progress.next_end(offsets(10), 3) == offsets(10)
     assert world.told == [offsets(10)]
+
+
+@pytest.mark.parametrize("ends_here", [False, True])
+def test_a_topic_that_is_waited_for_does_not_hold_up_the_commits(ends_here: bool) -> None:
+    """With `failOnDataLoss=false`, a query that waits for a missing topic commits its other positions as before: a
+    coordinator takes no offset of a topic that does not exist."""
+    world = World(10)
+    gone = TopicPartition("gone", PartitionIndex(0))
+    progress = world.run("earliest", fails=False)
+    start = {**offsets(5), gone: Offset(7)}
+    world.is_missing = ("gone",)
+    if ends_here:
+        progress.end_here()
+    end = progress.next_end(start, 4)
+    assert end == {**offsets(9), gone: Offset(7)}
+    progress.ranges(start, end)
+
+    world.now += 10
+    end = progress.next_end(end, 4)
+    assert world.told[-1] == offsets(9)
+    world.now += 10
+    progress.next_end(end, 4)
+    assert world.told[-1] == offsets(10)
+    if ends_here:
+        return
+
+    world.is_missing, world.ends = (), {**offsets(10), gone: Offset(9)}
+    back = progress.next_end(end, None)
+    progress.ranges(end, back)
+    progress.next_end(back, None)
+    assert world.told[-1] == back == {**offsets(10), gone: Offset(9)}
 
 
 def test_a_limit_is_kept() -> None:
