@@ -182,3 +182,12 @@ def test_a_load_is_planned_once(spark: SparkSession, connector: str, topic: Topi
     assert theirs.count() == 8
     assert ours.count() == 5
     assert spark.read.format("klamm").options(**topic.options()).load().count() == 8
+
+
+def test_a_continuous_trigger(spark: SparkSession, topic: Topic, tmp_path: Path) -> None:
+    """Spark refuses a continuous trigger for klamm's source, which is a source in Python; the connector has one."""
+    frame = spark.readStream.format("klamm").options(**topic.options()).load()
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+
+    with pytest.raises(Exception, match="does not support continuous processing"):
+        writer.trigger(continuous="1 second").start()

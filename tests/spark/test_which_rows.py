@@ -11,6 +11,8 @@ import pytest
 from tests.support.spark_queries import Runs
 from tests.support.spark_topics import Topic, create_topic
 
+import klamm.spark
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -191,3 +193,26 @@ def test_available_now_takes_partitions_that_came_between_runs(topic: Topic, run
 
     assert again.values == numbers(range(10, 20))
     assert max(map(len, again.by_id.values())) == 4
+
+
+def test_a_query_of_another_session_has_a_start_of_its_own(topic: Topic, runs: Runs) -> None:
+    """Two queries with the same options, in two sessions of one application, start independently of each other: each
+    at the end of the log when it starts."""
+    session = runs.spark.newSession()
+    klamm.spark.register(session)
+    other = Runs(session, topic, runs.checkpoint.with_name("of another session"))
+    topic.produce(range(5), 0)
+    with runs.running() as (first, seen_by_first):
+        first.processAllAvailable()
+        topic.produce(range(5, 10), 0)
+        first.processAllAvailable()
+        with other.running() as (second, seen_by_second):
+            second.processAllAvailable()
+            topic.produce(range(10, 15), 0)
+            second.processAllAvailable()
+            first.processAllAvailable()
+
+    assert seen_by_first.values == numbers(range(5, 15))
+    assert seen_by_second.values == numbers(range(10, 15))
+    stored = (runs.checkpoint / "sources" / "0" / "0").read_bytes().splitlines()[-1]
+    assert json.loads(stored) == {topic.name: {"0": 5, "1": 0, "2": 0}}

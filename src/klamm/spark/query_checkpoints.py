@@ -100,13 +100,17 @@ def ask_driver(wanted: str) -> list[SourceCheckpoint]:
 
 
 def checkpoints_in(spark: SparkSession, wanted: str) -> list[SourceCheckpoint]:
-    """Returns the checkpoints of the session's running queries, for each source with this fingerprint. For the
+    """Returns the checkpoints of the application's running queries, for each source with this fingerprint. For the
     driver."""
     found = []
-    for query in spark.streams.active:
-        # Another version of Spark may name these methods differently; then the query's checkpoint stays unknown.
+    # A session lists its own queries only. A query of another session would take the checkpoint of one with the same
+    # options here for its own.
+    running = spark._jsparkSession.sharedState().activeStreamingQueries()
+    for query_id in list(running):
+        # Another version of Spark may name these methods differently; then the query's checkpoint stays unknown. So
+        # does that of a query that has just ended.
         with contextlib.suppress(Exception):
-            execution = query._jsq.streamingQuery()
+            execution = running[query_id]
             location = str(execution.resolvedCheckpointRoot())
             for index, source in enumerate(_streaming_sources(execution.analyzedPlan())):
                 if _is_ours(source) and fingerprint(dict(source.extraOptions().asCaseSensitiveMap())) == wanted:

@@ -38,9 +38,9 @@ def record_columns(frame: DataFrame, sink: ToTopic, flow: str) -> DataFrame:
                 f"flow {flow}: to_topic({sink.topic!r}): its function returns no column for the record's value"
             )
         # A consumer finds every field in every record.
-        columns.append(F.to_json(F.struct(*rest), {"ignoreNullFields": "false"}).alias("value"))
+        columns.append(F.to_json(F.struct(*map(_named, rest)), {"ignoreNullFields": "false"}).alias("value"))
     if sink.headers is not None:
-        columns.append(F.col(sink.headers).alias("headers"))
+        columns.append(_named(sink.headers).alias("headers"))
     return frame.select(*columns)
 
 
@@ -49,7 +49,14 @@ def _as_bytes_or_text(frame: DataFrame, name: str) -> Column:
 
     kind = frame.schema[name].dataType.typeName()
     if kind in ("string", "binary"):
-        return F.col(name)
+        return _named(name)
     if kind in _NESTED:
-        return F.to_json(name, {"ignoreNullFields": "false"})
-    return F.col(name).cast("string")
+        return F.to_json(_named(name), {"ignoreNullFields": "false"})
+    return _named(name).cast("string")
+
+
+def _named(name: str) -> Column:
+    """Returns the column with exactly this name. Spark takes a dot for the field of a struct, except in backticks."""
+    from pyspark.sql import functions as F
+
+    return F.col(f"`{name.replace('`', '``')}`")

@@ -92,6 +92,7 @@ class GroupCommits:
         self._committed: Mapping[TopicPartition, Offset] | None = None
         self._planned: Mapping[TopicPartition, Offset] | None = None
         self._is_compared = False
+        self._left_out: frozenset[TopicPartition] = frozenset()
         self.uncommitted: frozenset[TopicPartition] = frozenset()
         """The partitions without a commit of the group at the last call of `start`."""
 
@@ -124,6 +125,12 @@ class GroupCommits:
                 "latest the query would start there"
             )
         return found
+
+    def leave_out(self, gone: frozenset[TopicPartition]) -> None:
+        """Notes the partitions that do not exist: a coordinator refuses their offsets, and the request is repeated."""
+        if self._left_out - gone:
+            self._committed = None
+        self._left_out = gone
 
     def starts_fresh(self) -> None:
         """Skips the comparison with the group, since there is no checkpoint."""
@@ -177,7 +184,7 @@ class GroupCommits:
             return
         try:
             with self._connection(patience_s) as group:
-                group.commit(offsets, commit_metadata(self._policy.application_id))
+                self._commit(group, offsets)
         except GaveUp as error:
             self._patience.failed(self._clock())
             _logger.warning("the group's offsets lag behind the checkpoint: %s", error)
@@ -213,7 +220,11 @@ class GroupCommits:
         if self._planned is not None and self._planned not in (self._committed, last) and is_finished(self._planned):
             last = self._planned
         if last is not None:
-            group.commit(last, commit_metadata(self._policy.application_id))
+            self._commit(group, last)
+
+    def _commit(self, group: CommittedOffsets, offsets: Mapping[TopicPartition, Offset]) -> None:
+        existing = {key: offset for key, offset in offsets.items() if key not in self._left_out}
+        group.commit(existing, commit_metadata(self._policy.application_id))
 
     def _report(self, differences: list[str]) -> None:
         text = (

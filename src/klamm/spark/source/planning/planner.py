@@ -97,6 +97,8 @@ class Planner:
         """The partitions without a record at the time of the last `resolve`, or later."""
         self._missing: frozenset[str | TopicPartition] = frozenset()
         """The known missing topics and partitions: each is reported once, if the query continues without it."""
+        self.gone: frozenset[TopicPartition] = frozenset()
+        """The partitions at the query's position that did not exist at the last call of `require`."""
         self._recreated: set[str] = set()
         """The recreated topics, until a micro-batch has reported them."""
 
@@ -231,6 +233,8 @@ class Planner:
         """
         known, self._missing = self._missing, frozenset(self._not_there())
         gone = start.keys() - end.keys()
+        # An end of AvailableNow may have missing partitions that were held before.
+        self.gone = frozenset(key for key in start if key in gone or _is_named(key, self._missing))
         held = {key for key in gone if _is_named(key, self._missing)}
         if lost := {key for key in gone if not _is_named(key, known & self._missing)}:
             self._loss.report(f"{_listed(lost)} are gone. Some data may have been missed")
@@ -252,6 +256,10 @@ class Planner:
             return end
         recreated = {key for key in start.keys() & end.keys() if key.topic in self._recreated}
         return {**end, **{key: first for key, first in self._log.earliest(recreated).items() if first < start[key]}}
+
+    def without_recreated(self, target: Mapping[TopicPartition, Offset]) -> PartitionOffsets:
+        """Returns `target` without the topics that `back_to_start` has put back: it has the ends of the old topics."""
+        return {key: offset for key, offset in target.items() if key.topic not in self._recreated}
 
     def start_of_new(
         self, start: Mapping[TopicPartition, Offset], latest: Mapping[TopicPartition, Offset]

@@ -94,6 +94,7 @@ class StreamProgress:
             self._commits.resumes(start)
             self._commits.finished_up_to(start, is_last=self._is_at_its_end(start))
         self.latest = self._latest(start)
+        self._commits.leave_out(self._planner.gone)
         end = self._bounded(start, self.latest)
         if self._is_to_stop() or (may_wait and self._target is None and self._has_too_little(start)):
             end = dict(start)
@@ -103,6 +104,9 @@ class StreamProgress:
             end.update((held, start[held]) for held in self._held() if held in start and held in end)
         if end != start:
             end = self._planner.back_to_start(start, end)
+            if self._target is not None:
+                # The next call requests the ends of the new topics.
+                self._target = self._planner.without_recreated(self._target)
         self._commits.may_plan(end)
         return end
 

@@ -45,6 +45,8 @@ class World:
         """The first offsets of the timestamp that the query starts at."""
         self.now = 1000.0
         self.is_missing: tuple[str, ...] = ()
+        self.anew: list[str] = []
+        """The topics that were recreated and not reported yet."""
 
     def latest(self) -> PartitionOffsets:
         return dict(self.ends)
@@ -68,11 +70,14 @@ class World:
         return LeaderEpoch(-1)
 
     def made_anew(self) -> Collection[str]:
-        return ()
+        anew, self.anew = self.anew, []
+        return anew
 
     def commit(self, offsets: Mapping[TopicPartition, Offset], metadata: str = "") -> None:
         if self.coordinator_is_away:
             raise GaveUp("no coordinator")
+        if not offsets.keys() <= self.ends.keys():
+            raise GaveUp("UNKNOWN_TOPIC_OR_PARTITION")
         self.told.append(offsets)
 
     def commits(self, topic_partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, Commit]:
@@ -84,8 +89,10 @@ class World:
         limits: TriggerLimits = NO_LIMITS,
         stop_file: StopFile | None = None,
         followed: FollowedCheckpoint | None = None,
+        *,
+        fails: bool = True,
     ) -> StreamProgress:
-        planner = Planner(self, LossPolicy(fail=True), lambda seconds: None)
+        planner = Planner(self, LossPolicy(fail=fails), lambda seconds: None)
         commits = GroupCommits(self, clock=lambda: self.now)
         return StreamProgress(
             starting, planner, commits, limits, clock=lambda: self.now, stop_file=stop_file, followed=followed
@@ -162,6 +169,37 @@ def test_the_last_batch_of_a_query_that_ends_here_is_told_of_whatever_was_before
     assert world.told == [offsets(10)]
 
 
+@pytest.mark.parametrize("ends_here", [False, True])
+def test_a_topic_that_is_waited_for_does_not_hold_up_the_commits(ends_here: bool) -> None:
+    """With `failOnDataLoss=false`, a query that waits for a missing topic commits its other positions as before: a
+    coordinator takes no offset of a topic that does not exist."""
+    world = World(10)
+    gone = TopicPartition("gone", PartitionIndex(0))
+    progress = world.run("earliest", fails=False)
+    start = {**offsets(5), gone: Offset(7)}
+    world.is_missing = ("gone",)
+    if ends_here:
+        progress.end_here()
+    end = progress.next_end(start, 4)
+    assert end == {**offsets(9), gone: Offset(7)}
+    progress.ranges(start, end)
+
+    world.now += 10
+    end = progress.next_end(end, 4)
+    assert world.told[-1] == offsets(9)
+    world.now += 10
+    progress.next_end(end, 4)
+    assert world.told[-1] == offsets(10)
+    if ends_here:
+        return
+
+    world.is_missing, world.ends = (), {**offsets(10), gone: Offset(9)}
+    back = progress.next_end(end, None)
+    progress.ranges(end, back)
+    progress.next_end(back, None)
+    assert world.told[-1] == back == {**offsets(10), gone: Offset(9)}
+
+
 def test_a_limit_is_kept() -> None:
     """A limit is divided among all partitions, and new partitions are read from their start."""
     world = World(10, 10)
@@ -198,6 +236,25 @@ def test_a_target_before_the_checkpoint_is_looked_up_again() -> None:
     assert len(progress.ranges(offsets(8, 8, 8), end)) == 3
     world.ends = offsets(30, 30, 30)
     assert progress.next_end(end, None) == end
+
+
+def test_the_target_in_a_topic_made_anew_is_the_end_of_the_new_topic() -> None:
+    """With Trigger.AvailableNow and `failOnDataLoss=false`, a query reads a recreated topic from its start to its end.
+    If it went on to the end of the old topic, records that arrive later would be skipped."""
+    world = World(100, 100)
+    progress = world.run("earliest", fails=False)
+    progress.end_here()
+    world.ends, world.anew = offsets(10, 120), ["t"]
+
+    back = progress.next_end(offsets(50, 100), None)
+    assert back == offsets(0, 0)
+    assert progress.ranges(offsets(50, 100), back) == []
+
+    end = progress.next_end(back, None)
+    assert end == progress.latest == offsets(10, 120)
+    world.ends = offsets(30, 130)
+    assert progress.next_end(end, None) == end
+    assert world.told[-1] == end
 
 
 def test_the_first_batch_writes_down_where_latest_was() -> None:
