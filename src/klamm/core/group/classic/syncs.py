@@ -92,6 +92,7 @@ def _persist(
             return result
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
+            member.kept_assignment = b""
         result.events.append(target_chosen(group, now))
         result.events.extend(
             assigned(group, each, now) for each in group.members.values() if each.sync_ticket is not None

@@ -156,6 +156,50 @@ def test_first_rebalance_of_a_group_may_be_overtaken() -> None:
     assert driver.consumer_group().members.keys() == {member_id, "new"}
 
 
+def test_members_keep_their_partitions_though_a_rebalance_began_anew() -> None:
+    """Cooperative members keep reading while a rebalance begins anew: the upgrade gives their partitions to nobody."""
+    driver = ConsumerDriver()
+    one, other = classic_pair(driver)
+    third = driver.member_id(protocols=protocols())
+    joins = [driver.join(third, protocols=protocols()), driver.join(one, protocols=protocols(0, 1, 2))]
+    joins.append(driver.join(other, protocols=protocols(3, 4, 5)))
+    assert [driver.joined(ticket).generation_id for ticket in joins] == [2, 2, 2]
+    assert driver.leave((third, None)) == [ErrorCode.NONE]
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    assert driver.enter("new").assigned == {}
+    assert driver.assigned(one) == {EVENTS: [0, 1, 2]}
+    assert driver.assigned(other) == {EVENTS: [3, 4, 5]}
+    assert driver.reload().shard.store == driver.shard.store
+
+
+def test_partitions_that_are_being_revoked_have_an_owner_until_then() -> None:
+    """A cooperative member that must revoke partitions has them until it joins again, also if the group is upgraded."""
+    driver = ConsumerDriver()
+    one = driver.member_id(protocols=protocols())
+    first = driver.join(one, protocols=protocols())
+    driver.advance(driver.config.initial_rebalance_delay_ms * 2)
+    assert driver.joined(first).generation_id == 1
+    driver.sync(one, 1, {one: assignment(0, 1, 2, 3, 4, 5)})
+    other = driver.member_id(protocols=protocols())
+    joins = [driver.join(other, protocols=protocols()), driver.join(one, protocols=protocols(0, 1, 2, 3, 4, 5))]
+    assert [driver.joined(ticket).generation_id for ticket in joins] == [2, 2]
+    driver.sync(one, 2, {one: assignment(0, 1, 2), other: assignment()})
+    driver.sync(other, 2)
+    assert driver.state() is GroupState.STABLE
+    driver = driver.reload()
+    assert driver.enter("new").assigned == {}
+    assert driver.member(one).state is MemberState.UNREVOKED_PARTITIONS
+    assert driver.assigned(one) == {EVENTS: [0, 1, 2]}
+    assert [driver.owner(index) for index in range(6)] == [one] * 6
+    assert driver.heartbeat(one, 2) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert joined(driver, one, 0, 1, 2).error_code == ErrorCode.NONE
+    assert [driver.owner(index) for index in range(6)] == [one] * 3 + [None] * 3
+    assigned = driver.beat("new", 3).assigned
+    assert assigned is not None
+    assert assigned[EVENTS]
+    assert driver.reload().shard.store == driver.shard.store
+
+
 def test_partitions_that_do_not_exist_are_left_behind() -> None:
     """The upgrade drops partitions that do not exist: the leader may have seen a topic before a deletion, or a topic
     that the broker does not know yet.
