@@ -57,7 +57,7 @@ def sync_group(
         result.reply(member.sync_ticket, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     member.sync_ticket = ticket
     if group.leader_id == member.member_id:
-        _persist(group, member, config, request, result)
+        _persist(groups, group, member, config, request, result)
     return result
 
 
@@ -77,14 +77,23 @@ def _differs(asked: str | None, own: str | None) -> bool:
 
 
 def _persist(
-    group: ClassicGroup, leader: Member, config: GroupCoordinatorConfig, request: SyncGroupRequest, result: Result
+    groups: ClassicGroups,
+    group: ClassicGroup,
+    leader: Member,
+    config: GroupCoordinatorConfig,
+    request: SyncGroupRequest,
+    result: Result,
 ) -> None:
     assignments = {each.member_id: each.assignment for each in request.assignments}
     generation = group.generation
 
     def is_outdated() -> bool:
-        # Members may have joined or left before the record was committed.
-        return group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation
+        # Members may have joined or left before the record was committed, or the group may be a consumer group now.
+        return (
+            group.state is not GroupState.COMPLETING_REBALANCE
+            or group.generation != generation
+            or groups.find(group.group_id) is not group
+        )
 
     def on_commit(now: Millis) -> Result:
         result = Result()

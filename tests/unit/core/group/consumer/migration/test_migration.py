@@ -14,7 +14,7 @@ from klamm.core.coordinator.shard_contract import TimerKey
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.consumer.group_state import ConsumerGroupState, MemberState
 from klamm.core.group.consumer.timers import join_timer, session_timer, sync_timer
-from klamm.core.group.events import Cause, RebalanceNeeded
+from klamm.core.group.events import Cause, GroupIsStable, GroupType, RebalanceNeeded, TargetChosen
 from klamm.protocol.consumer_protocol import decode_assignment, encode_assignment, encode_subscription
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
@@ -144,6 +144,30 @@ def test_requests_that_wait_are_sent_back_even_if_nothing_comes_of_it() -> None:
     assert driver.state() is GroupState.PREPARING_REBALANCE
     tickets = [driver.join(each, protocols=protocols()) for each in (one, other)]
     assert [driver.joined(ticket).generation_id for ticket in tickets] == [2, 2]
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_assignment_that_the_upgrade_overtook_is_not_told(is_committed: bool) -> None:
+    """A leader's assignment whose record is committed after the upgrade of the group has no effect and no event."""
+    driver = ConsumerDriver()
+    member_id = driver.member_id(protocols=protocols())
+    waiting = driver.join(member_id, protocols=protocols())
+    driver.advance(driver.config.initial_rebalance_delay_ms * 2)
+    assert driver.joined(waiting).generation_id == 1
+    driver.hold_commits = True
+    sync = driver.sync(member_id, 1, {member_id: assignment(0, 1, 2)})
+    join = {"rebalance_timeout_ms": REBALANCE_MS, "subscribed_topic_names": [EVENTS], "topic_partitions": []}
+    assert driver.maybe_beat("new", 0, **join) is None
+    timers = dict(driver.timers)
+    if is_committed:
+        driver.commit_held()
+        assert driver.sync_error(sync) is ErrorCode.REBALANCE_IN_PROGRESS
+    else:
+        driver.fail_held(ErrorCode.REQUEST_TIMED_OUT)
+        assert driver.answers[sync] is ErrorCode.REQUEST_TIMED_OUT
+    assert GroupType.CLASSIC not in [event.group_type for event in driver.happened(TargetChosen)]
+    assert driver.happened(GroupIsStable) == []
+    assert driver.timers == timers
 
 
 def test_first_rebalance_of_a_group_may_be_overtaken() -> None:
