@@ -73,7 +73,7 @@ class Member:
         self.protocols = protocols
         self.assignment = assignment
         self.kept_assignment = b""
-        """The last assignment, while a rebalance that began anew has dropped it: a cooperative member still has it."""
+        """The last assignment, after a rebalance that began again has dropped it: a cooperative member still has it."""
         self.joined_at = joined_at
         """When the member joined under this member id; 0 if it joined under another coordinator."""
         self.has_committed = False

@@ -57,7 +57,7 @@ def sync_group(
         result.reply(member.sync_ticket, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     member.sync_ticket = ticket
     if group.leader_id == member.member_id:
-        _persist(groups, group, member, config, request, result)
+        _persist(groups, group, config, request, result)
     return result
 
 
@@ -79,13 +79,12 @@ def _differs(asked: str | None, own: str | None) -> bool:
 def _persist(
     groups: ClassicGroups,
     group: ClassicGroup,
-    leader: Member,
     config: GroupCoordinatorConfig,
     request: SyncGroupRequest,
     result: Result,
 ) -> None:
     assignments = {each.member_id: each.assignment for each in request.assignments}
-    generation = group.generation
+    generation, leader_id = group.generation, request.member_id
 
     def is_outdated() -> bool:
         # Members may have joined or left before the record was committed, or the group may be a consumer group now.
@@ -116,8 +115,8 @@ def _persist(
         if is_outdated():
             return result
         drop_assignments(group, coordinator_error(code), result)
-        detail = f"the assignment of leader {leader.member_id} could not be stored: {code.name.lower()}"
-        cause = needed(group, Cause.ASSIGNMENT_FAILED, leader.member_id, detail, now)
+        detail = f"the assignment of leader {leader_id} could not be stored: {code.name.lower()}"
+        cause = needed(group, Cause.ASSIGNMENT_FAILED, leader_id, detail, now)
         prepare_or_complete(group, [cause], config, result, now)
         return result
 

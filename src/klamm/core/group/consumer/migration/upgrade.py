@@ -6,7 +6,7 @@ until each of them joins again with the consumer protocol. After Apache Kafka's 
 `convertToConsumerGroup` and `ConsumerGroup.fromClassicGroup`.
 
 A cooperative member may have more partitions than the assignment: those that it was just told to revoke, and all if
-a rebalance began anew. In Kafka nobody owns these partitions after the upgrade, so another member gets them at once.
+a rebalance began again. In Kafka these partitions have no owner after the upgrade, so another member gets them at once.
 Here their member owns them until it joins again (I15).
 """
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from tests.unit.core.group.consumer.consumer_driver import EVENTS, GROUP, ConsumerDriver, name_of, owned
+from tests.unit.core.group.consumer.migration.classic_requests import (
+    assignment,
+    classic_pair,
+    joined,
+    protocols,
+    synced,
+)
 from tests.unit.core.group.painted_topics import topic_id
 from tests.unit.core.group.shard_driver import small_sessions
 
@@ -14,57 +20,12 @@ from klamm.core.coordinator.shard_contract import TimerKey
 from klamm.core.group.classic.group_state import GroupState
 from klamm.core.group.consumer.group_state import ConsumerGroupState, MemberState
 from klamm.core.group.consumer.timers import join_timer, session_timer, sync_timer
-from klamm.core.group.events import Cause, GroupIsStable, GroupType, RebalanceNeeded, TargetChosen
-from klamm.protocol.consumer_protocol import decode_assignment, encode_assignment, encode_subscription
+from klamm.core.group.events import Cause, RebalanceNeeded
+from klamm.protocol.consumer_protocol import decode_assignment
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.schema.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
-from klamm.protocol.schema.consumer_protocol_subscription import ConsumerProtocolSubscription
-from klamm.protocol.schema.consumer_protocol_subscription import TopicPartition as Owned
-from klamm.protocol.schema.join_group_response import JoinGroupResponse
 
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
-
-
-def assignment(*partitions: int, user_data: bytes | None = None) -> bytes:
-    """Returns an encoded assignment, as a leader sends it for a member."""
-    topics = [TopicPartition(topic=EVENTS, partitions=list(partitions))] if partitions else []
-    return encode_assignment(ConsumerProtocolAssignment(assigned_partitions=topics, user_data=user_data))
-
-
-def protocols(
-    *has: int, names: Sequence[str] = (EVENTS,), protocol: str = "range", rack: str | None = None
-) -> list[tuple[str, bytes]]:
-    """Returns the protocols of a JoinGroup request from a member that owns these partitions."""
-    said = ConsumerProtocolSubscription(
-        topics=list(names), owned_partitions=[Owned(topic=EVENTS, partitions=list(has))] if has else [], rack_id=rack
-    )
-    return [(protocol, encode_subscription(said))]
-
-
-def classic_pair(driver: ConsumerDriver, **join: Any) -> list[str]:
-    """Creates a stable classic group of two members with three partitions each; returns the ids, the leader first."""
-    ids = [driver.member_id(protocols=protocols(), **join) for _ in range(2)]
-    tickets = [driver.join(member_id, protocols=protocols(), **join) for member_id in ids]
-    driver.advance(driver.config.initial_rebalance_delay_ms * 2)
-    assert [driver.joined(ticket).generation_id for ticket in tickets] == [1, 1]
-    driver.sync(ids[0], 1, {ids[0]: assignment(0, 1, 2), ids[1]: assignment(3, 4, 5)})
-    driver.sync(ids[1], 1)
-    assert driver.state() is GroupState.STABLE
-    return ids
-
-
-def joined(driver: ConsumerDriver, member_id: str, *has: int, **join: Any) -> JoinGroupResponse:
-    """Sends a JoinGroup request of a classic member that owns these partitions, and returns the answer."""
-    return driver.joined(driver.join(member_id, protocols=protocols(*has), **join))
-
-
-def synced(driver: ConsumerDriver, member_id: str, generation: int) -> dict[str, list[int]]:
-    """Sends a SyncGroup request, and returns the assignment by topic."""
-    answer = driver.synced(driver.sync(member_id, generation))
-    assert answer.error_code == ErrorCode.NONE
-    message = decode_assignment(answer.assignment)
-    return {topic.topic: list(topic.partitions) for topic in message.assigned_partitions}
 
 
 def mixed() -> tuple[ConsumerDriver, str, str]:
@@ -146,30 +107,6 @@ def test_requests_that_wait_are_sent_back_even_if_nothing_comes_of_it() -> None:
     assert [driver.joined(ticket).generation_id for ticket in tickets] == [2, 2]
 
 
-@pytest.mark.parametrize("is_committed", [True, False])
-def test_assignment_that_the_upgrade_overtook_is_not_told(is_committed: bool) -> None:
-    """A leader's assignment whose record is committed after the upgrade of the group has no effect and no event."""
-    driver = ConsumerDriver()
-    member_id = driver.member_id(protocols=protocols())
-    waiting = driver.join(member_id, protocols=protocols())
-    driver.advance(driver.config.initial_rebalance_delay_ms * 2)
-    assert driver.joined(waiting).generation_id == 1
-    driver.hold_commits = True
-    sync = driver.sync(member_id, 1, {member_id: assignment(0, 1, 2)})
-    join = {"rebalance_timeout_ms": REBALANCE_MS, "subscribed_topic_names": [EVENTS], "topic_partitions": []}
-    assert driver.maybe_beat("new", 0, **join) is None
-    timers = dict(driver.timers)
-    if is_committed:
-        driver.commit_held()
-        assert driver.sync_error(sync) is ErrorCode.REBALANCE_IN_PROGRESS
-    else:
-        driver.fail_held(ErrorCode.REQUEST_TIMED_OUT)
-        assert driver.answers[sync] is ErrorCode.REQUEST_TIMED_OUT
-    assert GroupType.CLASSIC not in [event.group_type for event in driver.happened(TargetChosen)]
-    assert driver.happened(GroupIsStable) == []
-    assert driver.timers == timers
-
-
 def test_first_rebalance_of_a_group_may_be_overtaken() -> None:
     """A group can be upgraded during its first rebalance, when the members have no protocol and no partitions yet."""
     driver = ConsumerDriver()
@@ -178,50 +115,6 @@ def test_first_rebalance_of_a_group_may_be_overtaken() -> None:
     driver.enter("new")
     assert driver.join_error(waiting) is ErrorCode.REBALANCE_IN_PROGRESS
     assert driver.consumer_group().members.keys() == {member_id, "new"}
-
-
-def test_members_keep_their_partitions_though_a_rebalance_began_anew() -> None:
-    """Cooperative members keep reading while a rebalance begins anew: the upgrade gives their partitions to nobody."""
-    driver = ConsumerDriver()
-    one, other = classic_pair(driver)
-    third = driver.member_id(protocols=protocols())
-    joins = [driver.join(third, protocols=protocols()), driver.join(one, protocols=protocols(0, 1, 2))]
-    joins.append(driver.join(other, protocols=protocols(3, 4, 5)))
-    assert [driver.joined(ticket).generation_id for ticket in joins] == [2, 2, 2]
-    assert driver.leave((third, None)) == [ErrorCode.NONE]
-    assert driver.state() is GroupState.PREPARING_REBALANCE
-    assert driver.enter("new").assigned == {}
-    assert driver.assigned(one) == {EVENTS: [0, 1, 2]}
-    assert driver.assigned(other) == {EVENTS: [3, 4, 5]}
-    assert driver.reload().shard.store == driver.shard.store
-
-
-def test_partitions_that_are_being_revoked_have_an_owner_until_then() -> None:
-    """A cooperative member that must revoke partitions has them until it joins again, also if the group is upgraded."""
-    driver = ConsumerDriver()
-    one = driver.member_id(protocols=protocols())
-    first = driver.join(one, protocols=protocols())
-    driver.advance(driver.config.initial_rebalance_delay_ms * 2)
-    assert driver.joined(first).generation_id == 1
-    driver.sync(one, 1, {one: assignment(0, 1, 2, 3, 4, 5)})
-    other = driver.member_id(protocols=protocols())
-    joins = [driver.join(other, protocols=protocols()), driver.join(one, protocols=protocols(0, 1, 2, 3, 4, 5))]
-    assert [driver.joined(ticket).generation_id for ticket in joins] == [2, 2]
-    driver.sync(one, 2, {one: assignment(0, 1, 2), other: assignment()})
-    driver.sync(other, 2)
-    assert driver.state() is GroupState.STABLE
-    driver = driver.reload()
-    assert driver.enter("new").assigned == {}
-    assert driver.member(one).state is MemberState.UNREVOKED_PARTITIONS
-    assert driver.assigned(one) == {EVENTS: [0, 1, 2]}
-    assert [driver.owner(index) for index in range(6)] == [one] * 6
-    assert driver.heartbeat(one, 2) is ErrorCode.REBALANCE_IN_PROGRESS
-    assert joined(driver, one, 0, 1, 2).error_code == ErrorCode.NONE
-    assert [driver.owner(index) for index in range(6)] == [one] * 3 + [None] * 3
-    assigned = driver.beat("new", 3).assigned
-    assert assigned is not None
-    assert assigned[EVENTS]
-    assert driver.reload().shard.store == driver.shard.store
 
 
 def test_partitions_that_do_not_exist_are_left_behind() -> None:
