@@ -253,8 +253,8 @@ def _apply_an_old_assignment() -> Iterator[None]:
     """
     persist = syncs._persist
 
-    def persist_for_any(group: ClassicGroup, leader: Member, *arguments: Any) -> None:
-        persist(group, leader, *arguments)
+    def persist_for_any(groups: ClassicGroups, group: ClassicGroup, *arguments: Any) -> None:
+        persist(groups, group, *arguments)
         (*_, result) = arguments
         on_commit, of_generation = result.on_commit, group.generation
 

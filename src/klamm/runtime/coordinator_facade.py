@@ -69,7 +69,7 @@ class CoordinatorFacade(Generic[S]):
 
     def on_metadata_update(self, old: MetadataImage, new: MetadataImage) -> None:
         """Tells all shards about a change of the cluster's topics or brokers, and about topics that are deleted."""
-        if old.topics is new.topics and old.brokers is new.brokers:
+        if old.topics is new.topics and old.registrations is new.registrations:
             return
         internal_topic = self._runtime.topic
         if self._partition_count and internal_topic not in old.topics and internal_topic in new.topics:

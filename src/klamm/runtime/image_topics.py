@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -85,7 +85,7 @@ class ImageTopics:
             name=topic.name,
             topic_id=topic.topic_id,
             partition_count=len(topic.partitions),
-            racks=racks,
+            racks=tuple(map(frozenset, racks)),
             hash=topic_hash(topic.name, topic.topic_id, len(topic.partitions), racks),
         )
         self._facts[topic.topic_id] = (topic, facts)
@@ -93,13 +93,14 @@ class ImageTopics:
 
     @cached_property
     def _racks(self) -> dict[BrokerId, str]:
-        return {broker.id: broker.rack for broker in self._image.brokers.values() if broker.rack}
+        # Brokers that are not live count, too: otherwise the stop of a broker would let its groups rebalance.
+        return {broker.id: broker.rack for broker in self._image.registrations.values() if broker.rack}
 
-    def _racks_of(self, topic: TopicImage) -> tuple[frozenset[str], ...]:
+    def _racks_of(self, topic: TopicImage) -> Sequence[Sequence[str]]:
+        """Returns the rack of each replica that has one, by partition; empty if no broker has a rack."""
         rack_of = self._racks
         if not rack_of:
             return ()
-        return tuple(
-            frozenset(rack_of[replica] for replica in partition.replicas if replica in rack_of)
-            for partition in topic.partitions
-        )
+        return [
+            [rack_of[replica] for replica in partition.replicas if replica in rack_of] for partition in topic.partitions
+        ]

@@ -270,23 +270,8 @@ class GroupChecker:
                 # No member is converted: the group starts again, with a new generation.
                 self.ownership.forget()
                 self.classic.told_generation = -1
-            elif isinstance(group, ConsumerGroup):
-                self._go_over(group)
         self._before = group
         self._was_empty = group is None or group.is_empty
-
-    def _go_over(self, group: ConsumerGroup) -> None:
-        """Handles the upgrade of a classic group. It keeps its leader's last assignment, or nothing during a rebalance.
-
-        Cooperative members may have more partitions, and report them when they join: those that they were told to give
-        up in this generation and have not confirmed, or, during a rebalance, all that they had. These partitions are
-        free at once, here as in Apache Kafka, so I15 has a gap.
-        """
-        for member in group.members.values():
-            assigned = frozenset(
-                (topic_id, index) for topic_id, indexes in member.assigned.items() for index in indexes
-            )
-            self.ownership.release(member.member_id, assigned)
 
     def check_waits(self, group: AnyGroup, now_ms: float, initial_delay_ms: int) -> None:
         """I26: checks that nothing waits too long."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from klamm.core.coordinator.cluster_topics import NO_TOPICS
+from klamm.core.coordinator.topic_hash import topic_hash
 from klamm.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
 from klamm.runtime.image_topics import ImageTopics
@@ -21,10 +24,12 @@ def topic(name: str, partitions: int = 1) -> TopicImage:
 
 
 def image(*topics: TopicImage, rack: str | None = None) -> MetadataImage:
+    brokers = {BrokerId(each): BrokerImage(BrokerId(each), "localhost", 9092 + each, rack, 1) for each in (0, 1)}
     return MetadataImage(
         topics={each.name: each for each in topics},
         topics_by_id={each.topic_id: each for each in topics},
-        brokers={BrokerId(0): BrokerImage(BrokerId(0), "localhost", 9092, rack, 1)},
+        brokers=brokers,
+        registrations=brokers,
     )
 
 
@@ -56,6 +61,26 @@ def test_other_racks_may_change_every_topic() -> None:
     now = ImageTopics(image(STAYS, rack="b"), before)
     assert now.changes_since(before).names == {"stays"}
     assert now.by_name("stays") != before.by_name("stays")
+
+
+def test_broker_that_is_not_running_keeps_its_rack() -> None:
+    """A broker that stops or starts changes no topic: its replicas stay in its rack as long as it is registered."""
+    with_broker = image(STAYS, rack="a")
+    before = ImageTopics(with_broker)
+    now = ImageTopics(replace(with_broker, brokers={}), before)
+    assert now.changes_since(before).names == set()
+    assert now.by_name("stays") == before.by_name("stays")
+    assert ImageTopics(replace(with_broker, brokers={})).by_name("stays") == before.by_name("stays")
+
+
+def test_rack_of_two_replicas_is_in_the_hash_twice() -> None:
+    """The hash has the rack of each replica, as in Kafka, also if another replica is in the same rack."""
+    both = (BrokerId(0), BrokerId(1))
+    partition = PartitionImage(PartitionIndex(0), both[0], LeaderEpoch(0), both, both)
+    facts = ImageTopics(image(replace(STAYS, partitions=(partition,)), rack="a")).by_name("stays")
+    assert facts is not None
+    assert facts.racks == (frozenset({"a"}),)
+    assert facts.hash == topic_hash("stays", STAYS.topic_id, 1, (["a", "a"],))
 
 
 def test_facts_of_what_did_not_change_are_the_same_objects() -> None:

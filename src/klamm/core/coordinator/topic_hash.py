@@ -22,7 +22,10 @@ _LONG: Final = struct.Struct("<q")
 
 
 def topic_hash(name: str, topic_id: TopicId, partition_count: int, racks: Sequence[Iterable[str]]) -> int:
-    """Returns the signed 64-bit hash of one topic. `racks` are the racks of each partition's replicas, or empty."""
+    """Returns the signed 64-bit hash of one topic.
+
+    `racks` are the racks of each partition's replicas, or empty. Two replicas in one rack give the rack twice.
+    """
     parts = [_MAGIC, topic_id[7::-1], topic_id[:7:-1], _string(name), _INT.pack(partition_count)]
     for partition in range(partition_count):
         parts.append(_INT.pack(partition))

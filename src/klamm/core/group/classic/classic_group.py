@@ -232,6 +232,7 @@ class ClassicGroup:
             assignment=old.assignment,
             joined_at=joined_at,
         )
+        renamed.kept_assignment = old.kept_assignment
         self.members[new_member_id] = renamed
         if self.leader_id == old_member_id:
             self.leader_id = new_member_id

@@ -41,6 +41,7 @@ class Member:
         "is_new",
         "join_ticket",
         "joined_at",
+        "kept_assignment",
         "member_id",
         "protocols",
         "rebalance_timeout_ms",
@@ -71,6 +72,8 @@ class Member:
         self.session_timeout_ms = session_timeout_ms
         self.protocols = protocols
         self.assignment = assignment
+        self.kept_assignment = b""
+        """The last assignment, after a rebalance that began again has dropped it: a cooperative member still has it."""
         self.joined_at = joined_at
         """When the member joined under this member id; 0 if it joined under another coordinator."""
         self.has_committed = False

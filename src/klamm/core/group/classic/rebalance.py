@@ -196,6 +196,7 @@ def join_response(group: ClassicGroup, member: Member, *, skip_assignment: bool 
 def drop_assignments(group: ClassicGroup, code: ErrorCode, result: Result) -> None:
     """Clears all assignments and answers the parked SyncGroup requests with the error."""
     for member in group.members.values():
+        member.kept_assignment = member.assignment or member.kept_assignment
         member.assignment = b""
     answer_syncs(group, code, result)
 

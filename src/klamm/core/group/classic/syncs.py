@@ -57,7 +57,7 @@ def sync_group(
         result.reply(member.sync_ticket, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
     member.sync_ticket = ticket
     if group.leader_id == member.member_id:
-        _persist(group, member, config, request, result)
+        _persist(groups, group, config, request, result)
     return result
 
 
@@ -77,14 +77,22 @@ def _differs(asked: str | None, own: str | None) -> bool:
 
 
 def _persist(
-    group: ClassicGroup, leader: Member, config: GroupCoordinatorConfig, request: SyncGroupRequest, result: Result
+    groups: ClassicGroups,
+    group: ClassicGroup,
+    config: GroupCoordinatorConfig,
+    request: SyncGroupRequest,
+    result: Result,
 ) -> None:
     assignments = {each.member_id: each.assignment for each in request.assignments}
-    generation = group.generation
+    generation, leader_id = group.generation, request.member_id
 
     def is_outdated() -> bool:
-        # Members may have joined or left before the record was committed.
-        return group.state is not GroupState.COMPLETING_REBALANCE or group.generation != generation
+        # Members may have joined or left before the record was committed, or the group may be a consumer group now.
+        return (
+            group.state is not GroupState.COMPLETING_REBALANCE
+            or group.generation != generation
+            or groups.find(group.group_id) is not group
+        )
 
     def on_commit(now: Millis) -> Result:
         result = Result()
@@ -92,6 +100,7 @@ def _persist(
             return result
         for member in group.members.values():
             member.assignment = assignments.get(member.member_id, b"")
+            member.kept_assignment = b""
         result.events.append(target_chosen(group, now))
         result.events.extend(
             assigned(group, each, now) for each in group.members.values() if each.sync_ticket is not None
@@ -106,8 +115,8 @@ def _persist(
         if is_outdated():
             return result
         drop_assignments(group, coordinator_error(code), result)
-        detail = f"the assignment of leader {leader.member_id} could not be stored: {code.name.lower()}"
-        cause = needed(group, Cause.ASSIGNMENT_FAILED, leader.member_id, detail, now)
+        detail = f"the assignment of leader {leader_id} could not be stored: {code.name.lower()}"
+        cause = needed(group, Cause.ASSIGNMENT_FAILED, leader_id, detail, now)
         prepare_or_complete(group, [cause], config, result, now)
         return result
 

@@ -91,5 +91,5 @@ class _ReusableAnswer:
             and group_id not in groups.outdated
             and groups.store.groups.get(group_id) is group
             and groups.group_config_of(group_id) is self.settings
-            and not (group.regex_counts and is_refresh_due(groups, group, group.regex_counts, now))
+            and not (group.regex_counts and is_refresh_due(groups, group, group.regex_counts.keys(), now))
         )

@@ -8,7 +8,7 @@ costs one rebalance. After Apache Kafka's `GroupMetadataManager.maybeUpdateRegul
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
@@ -142,9 +142,9 @@ def _describe(regex: str, before: ResolvedRegex | None, topics: frozenset[str]) 
     return CauseDetails(cause, f"regular expression {regex} stands for {shown}")
 
 
-def _regexes_after(group: ConsumerGroup, old_regex: str, new_regex: str) -> Collection[str]:
+def _regexes_after(group: ConsumerGroup, old_regex: str, new_regex: str) -> Set[str]:
     if old_regex == new_regex:
-        return group.regex_counts
+        return group.regex_counts.keys()
     regexes = set(group.regex_counts)
     if group.regex_counts.get(old_regex) == 1:
         regexes.discard(old_regex)
@@ -153,7 +153,7 @@ def _regexes_after(group: ConsumerGroup, old_regex: str, new_regex: str) -> Coll
     return regexes
 
 
-def is_refresh_due(groups: ConsumerGroups, group: ConsumerGroup, regexes: Collection[str], now: Millis) -> bool:
+def is_refresh_due(groups: ConsumerGroups, group: ConsumerGroup, regexes: Set[str], now: Millis) -> bool:
     """Returns whether `regexes`, those of the group from now on, should be resolved."""
     if group.group_id in groups.resolving or not regexes:
         return False
@@ -165,7 +165,7 @@ def is_refresh_due(groups: ConsumerGroups, group: ConsumerGroup, regexes: Collec
     if 0 <= now - latest.resolved_at_ms <= _MIN_REFRESH_MS:
         return False
     return (
-        len(regexes) != len(group.regexes)
+        regexes != group.regexes.keys()
         or latest.version < groups.new_topics_version
         or now > latest.resolved_at_ms + groups.config.consumer_regex_refresh_interval_ms
     )

@@ -109,6 +109,19 @@ def test_regex_goes_with_the_last_member_that_uses_it() -> None:
     assert driver.reload().shard.store == driver.shard.store
 
 
+def test_regex_in_the_place_of_another_is_resolved_at_once() -> None:
+    """A member that replaces its regular expression by a new one starts the resolution with the same heartbeat."""
+    driver = ConsumerDriver()
+    driver.enter("a", names=None, regex="ev.*")
+    driver.run_tasks()
+    driver.settle()
+    driver.advance(TEN_SECONDS + 1)
+    driver.beat("a", 2, subscribed_topic_regex="au.*", topic_partitions=owned(events=[0, 1, 2, 3, 4, 5]))
+    assert len(driver.tasks) == 1
+    driver.run_tasks()
+    assert driver.beat("a", 2, topic_partitions=[]).assigned == {"audit": [0, 1]}
+
+
 def test_dropped_regex_is_let_go_at_once() -> None:
     """A member that drops its regular expression revokes the partitions of topics that only this expression matched."""
     driver = ConsumerDriver()

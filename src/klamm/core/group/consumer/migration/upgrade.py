@@ -4,10 +4,16 @@ The first member of the consumer protocol triggers it. The generation becomes th
 of all members. The leader's last assignment becomes the assignment of every member. Members keep the classic protocol
 until each of them joins again with the consumer protocol. After Apache Kafka's `validateOnlineUpgrade`,
 `convertToConsumerGroup` and `ConsumerGroup.fromClassicGroup`.
+
+A cooperative member may have more partitions than the assignment: those that it was just told to revoke, and all if
+a rebalance began again. In Kafka these partitions have no owner after the upgrade, so another member gets them at once.
+Here their member owns them until it joins again (I15).
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from klamm.core.coordinator.shard_contract import CoordinatorRecord, Result
@@ -26,15 +32,17 @@ from klamm.core.group.consumer.consumer_group_records import (
 )
 from klamm.core.group.consumer.consumer_groups import ConsumerGroups, Decision
 from klamm.core.group.consumer.consumer_store import ConsumerStore
-from klamm.core.group.consumer.member import ClassicMetadata, ConsumerGroupMember, Target
-from klamm.core.group.consumer.migration.embedded_assignment import CustomAssignor, target
+from klamm.core.group.consumer.group_state import MemberState
+from klamm.core.group.consumer.member import NO_PARTITIONS, Assigned, ClassicMetadata, ConsumerGroupMember, Target
+from klamm.core.group.consumer.migration.embedded_assignment import CustomAssignor, owned_partitions, target
 from klamm.core.group.consumer.timers import session_timer
 from klamm.core.group.consumer.topic_index import TopicIndex
 from klamm.core.group.events import Cause
 from klamm.core.group.follow_ups import if_refused
 from klamm.protocol.consumer_protocol import decode_subscription
 from klamm.protocol.errors import ErrorCode, KafkaError, MalformedMessage
-from klamm.protocol.types import Millis
+from klamm.protocol.schema.consumer_protocol_subscription import ConsumerProtocolSubscription
+from klamm.protocol.types import Millis, PartitionIndex, TopicId
 
 __all__ = ["is_settled", "upgrade"]
 
@@ -81,11 +89,16 @@ def is_settled(groups: ConsumerGroups, group: ConsumerGroup) -> bool:
     If not, the group needs a new target, even if the member that triggered the upgrade only took the place of a static
     member: a rebalance was in progress, or a topic has grown and the leader does not know it yet.
     """
+    assigned = Counter(topic_id for topic_id, _ in _partitions(group.target.values()))
     for name in group.subscribed_topics():
         facts = groups.topics.by_name(name)
-        if facts is not None and len(group.owners.get(facts.topic_id, ())) < facts.partition_count:
+        if facts is not None and assigned[facts.topic_id] < facts.partition_count:
             return False
     return True
+
+
+def _partitions(targets: Iterable[Target]) -> set[tuple[TopicId, PartitionIndex]]:
+    return {(topic_id, index) for wanted in targets for topic_id, partitions in wanted.items() for index in partitions}
 
 
 def _watch_again(classic: ClassicGroup, again: Result) -> None:
@@ -111,8 +124,16 @@ def _refusal(classic: ClassicGroup, why: str) -> KafkaError:
 def _records(groups: ConsumerGroups, classic: ClassicGroup) -> list[CoordinatorRecord]:
     """Raises MalformedMessage or CustomAssignor."""
     group_id, epoch = classic.group_id, classic.generation
-    targets = {each.member_id: target(groups.topics, each.assignment) for each in classic.members.values()}
-    members = [_member(classic, each, targets[each.member_id]) for each in classic.members.values()]
+    targets = {
+        each.member_id: target(groups.topics, each.assignment or each.kept_assignment)
+        for each in classic.members.values()
+    }
+    decoded = {each.member_id: _subscription(classic, each) for each in classic.members.values()}
+    revoked = _unassigned(groups, decoded, targets.values(), int(epoch))
+    members = [
+        _member(classic, each, decoded[each.member_id], targets[each.member_id], revoked.get(each.member_id))
+        for each in classic.members.values()
+    ]
     # The scratch group has no subscriptions but those of its members, so these alone make the hash of its topics.
     scratch = ConsumerGroup(group_id, TopicIndex())
     for member in members:
@@ -126,23 +147,56 @@ def _records(groups: ConsumerGroups, classic: ClassicGroup) -> list[CoordinatorR
     ]
 
 
-def _member(classic: ClassicGroup, member: Member, wanted: Target) -> ConsumerGroupMember:
-    epoch = classic.generation
+def _subscription(classic: ClassicGroup, member: Member) -> ConsumerProtocolSubscription:
     # Before its first generation a group has no protocol, and a member that waits for the next generation need not
     # support the present protocol; consumers send the same subscription in each.
     has_chosen = classic.protocol_name is not None and not member.is_new
-    name = classic.protocol_name if has_chosen else member.protocols[0][0]
-    decoded = decode_subscription(member.metadata(name))
+    return decode_subscription(member.metadata(classic.protocol_name if has_chosen else member.protocols[0][0]))
+
+
+def _unassigned(
+    groups: ConsumerGroups,
+    subscriptions: Mapping[str, ConsumerProtocolSubscription],
+    targets: Iterable[Target],
+    epoch: int,
+) -> Mapping[str, Assigned]:
+    """Returns the existing partitions that a member had when it joined and that are now assigned to no member.
+
+    If two members list the same partition, the one that joined in a later generation has it.
+    """
+    taken = _partitions(targets)
+    owned: dict[str, dict[TopicId, dict[PartitionIndex, int]]] = {}
+    for member_id in sorted(subscriptions, key=lambda each: -subscriptions[each].generation_id):
+        for topic in owned_partitions(groups.topics, subscriptions[member_id]):
+            topic_id = TopicId(topic.topic_id)
+            facts = groups.topics.by_id(topic_id)
+            for index in map(PartitionIndex, topic.partitions):
+                if facts is not None and 0 <= index < facts.partition_count and (topic_id, index) not in taken:
+                    taken.add((topic_id, index))
+                    owned.setdefault(member_id, {}).setdefault(topic_id, {})[index] = epoch
+    return owned
+
+
+def _member(
+    classic: ClassicGroup,
+    member: Member,
+    subscription: ConsumerProtocolSubscription,
+    wanted: Target,
+    to_revoke: Assigned | None,
+) -> ConsumerGroupMember:
+    epoch = classic.generation
     return ConsumerGroupMember(
         member.member_id,
         member_epoch=epoch,
         previous_member_epoch=epoch,
+        state=MemberState.UNREVOKED_PARTITIONS if to_revoke else MemberState.STABLE,
         instance_id=member.group_instance_id,
-        rack_id=decoded.rack_id,
+        rack_id=subscription.rack_id,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=frozenset(decoded.topics),
+        subscribed_topic_names=frozenset(subscription.topics),
         assigned={topic_id: dict.fromkeys(partitions, int(epoch)) for topic_id, partitions in wanted.items()},
+        pending_revocation=to_revoke or NO_PARTITIONS,
         classic=ClassicMetadata(member.session_timeout_ms, member.protocols),
     )
