@@ -364,14 +364,14 @@ class LogDirectory:
         None if the folder can't be renamed: the log is out of use anyway, and the next start finds the folder again.
         """
         target = self.path / retired_directory_name(log.topic_partition, suffix)
+        # Before the rename: a flush on another thread that misses the folder must not count as a failure of the disk.
+        log.leave(log.directory, "is deleted")
         try:
             log.directory.rename(target)
         except FileNotFoundError:  # the folder was already gone
-            log.leave(log.directory, "is deleted")
             return None
         except OSError as error:
             _logger.error("the folder of %s can't be renamed: %s", log, error)
-            log.leave(log.directory, "is deleted")
             return None
         log.leave(target, "is deleted")
         return target
