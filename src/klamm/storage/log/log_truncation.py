@@ -5,6 +5,8 @@ Source: `UnifiedLog.truncateTo` and `truncateFullyAndStartAt` of Apache Kafka 4.
 
 from __future__ import annotations
 
+import logging
+
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, Offset
 from klamm.storage.log.log_leader_epochs import LogLeaderEpochs
@@ -13,17 +15,22 @@ from klamm.storage.log.log_reader import LogReader
 from klamm.storage.log.log_services import LogOffsets, LogServices
 from klamm.storage.log.log_state import LogState
 from klamm.storage.log.log_sync import LogSync
+from klamm.storage.log.log_transactions import LogTransactions
+from klamm.storage.recovery.index_recovery import rebuild_for_reading
 from klamm.storage.segment.batch_scan import BadBatch
 from klamm.storage.segment.damage import Damage
 from klamm.storage.segment.index_file import CorruptIndex
+from klamm.storage.segment.segments import Cut
 
 __all__ = ["LogTruncation"]
+
+_logger = logging.getLogger(__name__)
 
 
 class LogTruncation:
     """Removes records at the end of one log. Updates its offsets, recovery point, epochs and producers accordingly."""
 
-    __slots__ = ("_epochs", "_log", "_producers", "_reader", "_services", "_sync")
+    __slots__ = ("_epochs", "_log", "_producers", "_reader", "_services", "_sync", "_transactions")
 
     def __init__(  # noqa: PLR0917 - one argument for each part that a truncation touches
         self,
@@ -31,6 +38,7 @@ class LogTruncation:
         sync: LogSync,
         epochs: LogLeaderEpochs,
         producers: LogProducers,
+        transactions: LogTransactions,
         reader: LogReader,
         services: LogServices,
     ) -> None:
@@ -42,6 +50,7 @@ class LogTruncation:
         self._sync = sync
         self._epochs = epochs
         self._producers = producers
+        self._transactions = transactions
         self._reader = reader
         self._services = services
 
@@ -57,9 +66,29 @@ class LogTruncation:
         if offset >= log.log_end_offset:
             return None
         try:
-            return self._offsets_after(log.segments.find_cut(offset).end)
-        except (OSError, BadBatch, CorruptIndex) as error:
+            return self._offsets_after(self._find_cut(offset).end)
+        except (OSError, BadBatch, CorruptIndex, Damage) as error:
             raise self._failed(f"it can't be cut to offset {offset}", error) from error
+
+    def _find_cut(self, offset: Offset) -> Cut:
+        """Returns the cut for a truncation to `offset`, after a rebuild of damaged indexes of the segment to cut.
+
+        Raises BadBatch, Damage, OSError.
+        """
+        segments = self._log.segments
+        if offset < segments[0].base_offset:
+            return segments.find_cut(offset)  # all segments go
+        segment = segments[segments.index_of(offset)]
+        try:
+            segment.offset_index.load()
+            segment.time_index.load()
+            cut = segments.find_cut(offset)
+        except CorruptIndex as error:
+            _logger.warning("%s; it is rebuilt", error)
+            rebuild_for_reading(segment)
+            cut = segments.find_cut(offset)
+        self._transactions.load_index(segment)
+        return cut
 
     def _offsets_after(self, end: Offset) -> LogOffsets | None:
         log = self._log
@@ -93,7 +122,7 @@ class LogTruncation:
             return False
         self._reader.forget_positions()
         try:
-            cut = log.segments.find_cut(offset)
+            cut = self._find_cut(offset)
             was_committed = cut.end < log.high_watermark
             offsets = self._offsets_after(cut.end)
             if offsets is not None:
