@@ -149,7 +149,7 @@ class LogCleaner:
         stopped = self._under_way[topic_partition] = Event()
         log.compaction.is_under_way = True
         settings = PassSettings(self._buffer_bytes, self._throttle, stopped)
-        note = partial(self._note, topic_partition)
+        note = partial(self._note, topic_partition, stopped)
         try:
             return (yield from clean_log(cleaning, self._table, settings, note, clock))
         except CleaningAborted:
@@ -165,8 +165,8 @@ class LogCleaner:
             del self._under_way[topic_partition]
         return False
 
-    def _note(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        self._checkpoint.set(topic_partition, offset, self._logs)
+    def _note(self, topic_partition: TopicPartition, stopped: Event, offset: Offset) -> None:
+        self._checkpoint.set(topic_partition, offset, self._logs, stopped)
 
 
 def run_here(steps: Steps) -> bool:

@@ -503,7 +503,8 @@ def test_a_topic_may_be_deleted_while_it_is_cleaned(folder: LogFolder) -> None:
     folder.directory.delete(ORDERS)
     assert run_here(steps) is False
     log = folder.create()
-    assert not (folder.path / "cleaner-offset-checkpoint").read_text().count("orders")
+    checkpoint = folder.path / "cleaner-offset-checkpoint"
+    assert not checkpoint.exists() or "orders" not in checkpoint.read_text()
     for number in range(30):
         _put(log, (f"k{number % 3}", f"v{number}"))
     assert clean(folder)
@@ -605,3 +606,25 @@ def test_each_log_is_a_step_of_the_search_even_if_it_is_not_compacted(folder: Lo
     for partition in range(20):
         folder.create(TopicPartition("orders", PartitionIndex(partition)))
     assert len(list(folder.directory.cleaner.look(folder.now_ms))) >= 20
+
+
+@pytest.mark.parametrize("step", range(7))
+def test_a_truncation_during_a_cleaning_lowers_the_first_dirty_offset(folder: LogFolder, step: int) -> None:
+    """A cleaning that a truncation has overtaken does not store that it has cleaned beyond the cut: the next cleaning
+    would not look at the records that follow there."""
+    log = _create(folder, min_cleanable_dirty_ratio=0.0)
+    for number in range(12):
+        _put(log, (f"k{number % 4}", f"v{number}"))
+    log.flush()
+    steps = 0
+
+    def truncate_once() -> None:
+        nonlocal steps
+        if steps == step:
+            log.truncate_to(Offset(4), folder.now_ms)
+        steps += 1
+
+    run_with(clean_steps(folder), truncate_once)
+    assert steps > step, "the cleaning has ended before"
+    assert log.log_end_offset <= 4
+    assert (folder.directory._cleaner_checkpoint.get(ORDERS) or 0) <= log.log_end_offset
