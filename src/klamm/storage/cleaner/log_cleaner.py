@@ -162,7 +162,8 @@ class LogCleaner:
                 _logger.error("%s can't be cleaned now: %s", log, error)
         finally:
             log.compaction.is_under_way = False
-            del self._under_way[topic_partition]
+            if self._under_way.get(topic_partition) is stopped:  # not of another log with the same name
+                del self._under_way[topic_partition]
         return False
 
     def _note(self, topic_partition: TopicPartition, stopped: Event, offset: Offset) -> None:

@@ -510,6 +510,27 @@ def test_a_topic_may_be_deleted_while_it_is_cleaned(folder: LogFolder) -> None:
     assert clean(folder)
 
 
+def test_the_end_of_a_deleted_topics_cleaning_leaves_that_of_the_next_topic_alone(folder: LogFolder) -> None:
+    """With several cleaner threads, a topic that is created again may be cleaned before the cleaning of the deleted one
+    has ended. It can still be aborted, and ends without an error."""
+
+    def fill(log: Log) -> None:
+        for number in range(30):
+            _put(log, (f"k{number % 3}", f"v{number}"))
+
+    fill(_create(folder))
+    old = clean_steps(folder)
+    next(old)()
+    folder.directory.delete(ORDERS)
+    fill(_create(folder))
+    new = clean_steps(folder)
+    next(new)()
+    assert run_here(old) is False
+    folder.directory.cleaner.abort(ORDERS)
+    assert run_here(new) is False
+    assert clean(folder)
+
+
 @pytest.mark.parametrize(("damaged_byte", "position"), [(65, 0), (80, 76)])
 def test_damage_is_found_and_never_made_to_look_sound(
     folder: LogFolder, caplog: pytest.LogCaptureFixture, damaged_byte: int, position: int
