@@ -146,12 +146,20 @@ class LogCleaner:
         topic_partition = log.topic_partition
         if log.compaction.is_under_way or self._logs.get(topic_partition) is not log:
             return False  # another cleaner was faster, or the log was deleted
+        # The other logs were looked at since this one was chosen. It may have been truncated meanwhile, so that fewer of its
+        # records are committed.
+        try:
+            plan = log.compaction.plan(self._checkpoint.get(topic_partition), clock())
+        except KafkaError:
+            return False  # the next look reports it
+        if not plan.is_due(log.config.min_cleanable_dirty_ratio):
+            return False
         stopped = self._under_way[topic_partition] = Event()
         log.compaction.is_under_way = True
         settings = PassSettings(self._buffer_bytes, self._throttle, stopped)
         note = partial(self._note, topic_partition, stopped)
         try:
-            return (yield from clean_log(cleaning, self._table, settings, note, clock))
+            return (yield from clean_log(Cleaning(log, plan), self._table, settings, note, clock))
         except CleaningAborted:
             _logger.info("the cleaning of %s was aborted", log)
         except UncleanableSegment as error:

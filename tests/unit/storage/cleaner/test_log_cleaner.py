@@ -115,6 +115,26 @@ def test_truncated_records_that_come_back_remove_no_committed_ones(folder: LogFo
     assert _values(log) == [(0, "a", "committed"), (1, "b", "committed")]
 
 
+def test_a_truncation_before_a_cleaning_begins_is_noticed(folder: LogFolder) -> None:
+    """I3: a log that an unclean election truncates after it was chosen, and before its cleaning begins, is cleaned as it
+    is then: records that are not committed remove no committed ones, and no offset above the cut counts as clean."""
+    log = _create(folder, min_cleanable_dirty_ratio=0.0)
+    _put(log, ("key", "committed"), ("b", "committed"))
+    for key in ("key", "c"):
+        _roll(folder, log)
+        _put(log, (key, "truncated"))
+    log.flush()
+    cleaning = find_dirtiest(folder)
+    assert cleaning is not None
+    log.truncate_to(Offset(2), NOW_MS)
+    log.following.append(sent(2, 1), NOW_MS)
+    _roll(folder, log)
+    log.following.append(sent(3, 1), NOW_MS)
+    run_here(folder.directory.cleaner.clean(cleaning, lambda: folder.now_ms))
+    log.truncate_to(Offset(2), NOW_MS)
+    assert _values(log) == [(0, "key", "committed"), (1, "b", "committed")]
+
+
 def test_cleaning_survives_a_restart_and_goes_on_where_it_stopped(folder: LogFolder) -> None:
     """The cleaned offset is stored in cleaner-offset-checkpoint, in Kafka's format, and survives restarts and
     crashes."""
