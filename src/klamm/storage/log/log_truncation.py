@@ -9,6 +9,7 @@ import logging
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, Offset
+from klamm.storage.atomic_file import sync_directory
 from klamm.storage.log.log_leader_epochs import LogLeaderEpochs
 from klamm.storage.log.log_producers import LogProducers
 from klamm.storage.log.log_reader import LogReader
@@ -66,7 +67,7 @@ class LogTruncation:
         if offset >= log.log_end_offset:
             return None
         try:
-            return self._offsets_after(self._find_cut(offset).end)
+            return self._offsets_after(self._find_cut(offset))
         except (OSError, BadBatch, CorruptIndex, Damage) as error:
             raise self._failed(f"it can't be cut to offset {offset}", error) from error
 
@@ -90,10 +91,15 @@ class LogTruncation:
         self._transactions.load_index(segment)
         return cut
 
-    def _offsets_after(self, end: Offset) -> LogOffsets | None:
-        log = self._log
+    def _offsets_after(self, cut: Cut) -> LogOffsets | None:
+        log, end = self._log, cut.end
         now = LogOffsets(self._sync.recovery_point, log.log_start_offset, log.high_watermark)
-        return LogOffsets(*(min(each, end) for each in now)) if end < max(now) else None
+        after = LogOffsets(*(min(each, end) for each in now))
+        if cut.position is None:
+            # The first segment is above the end. A start would miss records if the log began below it, so the log start
+            # offset follows the cut.
+            return after._replace(log_start_offset=log.log_start_offset)
+        return after if end < max(now) else None
 
     def offsets_after_restart(self, offset: Offset) -> LogOffsets:
         """Returns what the checkpoints must contain before the log begins again at `offset`."""
@@ -124,7 +130,7 @@ class LogTruncation:
         try:
             cut = self._find_cut(offset)
             was_committed = cut.end < log.high_watermark
-            offsets = self._offsets_after(cut.end)
+            offsets = self._offsets_after(cut)
             if offsets is not None:
                 log.log_start_offset, log.high_watermark = offsets.log_start_offset, offsets.high_watermark
                 self._services.before_truncation(log.topic_partition, offsets)
@@ -136,6 +142,8 @@ class LogTruncation:
                 self._sync.made_file(log.segments[-1].path)
                 log.log_end_offset = end
                 self._epochs.truncate_from_end(end)
+                if cut.position is None:
+                    self._begin_below(end)
                 self._producers.begin_rebuild(now_ms)
         except (OSError, BadBatch, CorruptIndex, Damage) as error:
             raise self._failed(f"it can't be cut to offset {offset}", error) from error
@@ -143,6 +151,17 @@ class LogTruncation:
             # The state may have forgotten a transaction whose marker was removed: it is open again.
             self._producers.complete_rebuild()
         return True
+
+    def _begin_below(self, end: Offset) -> None:
+        """Lowers the log start offset to `end`, where the only segment begins, also in the checkpoints. Raises OSError.
+
+        Until then a start that finds only this segment begins empty at the former log start offset, and the leader has
+        it truncated again.
+        """
+        log = self._log
+        log.log_start_offset = end
+        sync_directory(log.segments.directory)
+        self._services.before_truncation(log.topic_partition, LogOffsets(self._sync.recovery_point, end, log.high_watermark))
 
     def restart_at(self, offset: Offset, now_ms: Millis) -> None:
         """Removes all records, and begins again at `offset`, which must be beyond the log end offset.
