@@ -398,7 +398,8 @@ class LogDirectory:
             except KafkaError as error:
                 _logger.error("housekeeping of %s failed, it is tried again: %s", log, error)
             log.producers.expire(now_ms)
-            files += log.retention.take_removals(now_ms)
+            if log not in self._checkpoints.announced:  # the checkpoints may name a log start offset that has risen since
+                files += log.retention.take_removals(now_ms)
             yield
         if folders:
             self._background.submit(remove, folders)
