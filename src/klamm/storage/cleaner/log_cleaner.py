@@ -146,8 +146,7 @@ class LogCleaner:
         topic_partition = log.topic_partition
         if log.compaction.is_under_way or self._logs.get(topic_partition) is not log:
             return False  # another cleaner was faster, or the log was deleted
-        # The other logs were looked at since this one was chosen. It may have been truncated meanwhile, so that fewer of its
-        # records are committed.
+        # The log was chosen some steps ago, and may have been truncated since: fewer of its records are committed then.
         try:
             plan = log.compaction.plan(self._checkpoint.get(topic_partition), clock())
         except KafkaError:

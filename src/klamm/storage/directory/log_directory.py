@@ -398,7 +398,9 @@ class LogDirectory:
             except KafkaError as error:
                 _logger.error("housekeeping of %s failed, it is tried again: %s", log, error)
             log.producers.expire(now_ms)
-            if log not in self._checkpoints.announced:  # the checkpoints may name a log start offset that has risen since
+            if (
+                log not in self._checkpoints.announced
+            ):  # the checkpoints may name a log start offset that has risen since
                 files += log.retention.take_removals(now_ms)
             yield
         if folders:

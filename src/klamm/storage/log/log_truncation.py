@@ -161,7 +161,9 @@ class LogTruncation:
         log = self._log
         log.log_start_offset = end
         sync_directory(log.segments.directory)
-        self._services.before_truncation(log.topic_partition, LogOffsets(self._sync.recovery_point, end, log.high_watermark))
+        self._services.before_truncation(
+            log.topic_partition, LogOffsets(self._sync.recovery_point, end, log.high_watermark)
+        )
 
     def restart_at(self, offset: Offset, now_ms: Millis) -> None:
         """Removes all records, and begins again at `offset`, which must be beyond the log end offset.

@@ -116,8 +116,8 @@ def test_truncated_records_that_come_back_remove_no_committed_ones(folder: LogFo
 
 
 def test_a_truncation_before_a_cleaning_begins_is_noticed(folder: LogFolder) -> None:
-    """I3: a log that an unclean election truncates after it was chosen, and before its cleaning begins, is cleaned as it
-    is then: records that are not committed remove no committed ones, and no offset above the cut counts as clean."""
+    """I3: a log that an unclean election truncates after it was chosen, and before its cleaning begins, is cleaned as
+    it is then: records that are not committed remove no committed ones."""
     log = _create(folder, min_cleanable_dirty_ratio=0.0)
     _put(log, ("key", "committed"), ("b", "committed"))
     for key in ("key", "c"):

@@ -205,8 +205,8 @@ def test_truncation_leaves_a_beginning_of_the_log(tmp_path: Path, strike: Strike
 
 @STRIKES
 def test_truncation_below_the_first_segment_is_no_damage(tmp_path: Path, strike: Strike, tries: int) -> None:
-    """I8: a log whose first segments are deleted, and which an unclean election truncates below the others, is as it was
-    after a crash, or begins empty; and it keeps what it gets next."""
+    """I8: a log whose first segments are deleted, and which an unclean election truncates below the others, is as it
+    was after a crash, or begins empty; and it keeps what it gets next."""
     records = b"".join(sent(offset, 3) for offset in (2, 3))
 
     def change(log: Log) -> None:
