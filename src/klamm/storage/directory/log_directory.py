@@ -368,10 +368,9 @@ class LogDirectory:
         log.leave(log.directory, "is deleted")
         try:
             log.directory.rename(target)
-        except FileNotFoundError:  # the folder was already gone
-            return None
         except OSError as error:
-            _logger.error("the folder of %s can't be renamed: %s", log, error)
+            if not isinstance(error, FileNotFoundError):  # the folder was already gone
+                _logger.error("the folder of %s can't be renamed: %s", log, error)
             return None
         log.leave(target, "is deleted")
         return target
@@ -398,9 +397,7 @@ class LogDirectory:
             except KafkaError as error:
                 _logger.error("housekeeping of %s failed, it is tried again: %s", log, error)
             log.producers.expire(now_ms)
-            if (
-                log not in self._checkpoints.announced
-            ):  # the checkpoints may name a log start offset that has risen since
+            if log not in self._checkpoints.announced:  # they may name an earlier log start offset
                 files += log.retention.take_removals(now_ms)
             yield
         if folders:

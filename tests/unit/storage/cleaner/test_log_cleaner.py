@@ -115,26 +115,6 @@ def test_truncated_records_that_come_back_remove_no_committed_ones(folder: LogFo
     assert _values(log) == [(0, "a", "committed"), (1, "b", "committed")]
 
 
-def test_a_truncation_before_a_cleaning_begins_is_noticed(folder: LogFolder) -> None:
-    """I3: a log that an unclean election truncates after it was chosen, and before its cleaning begins, is cleaned as
-    it is then: records that are not committed remove no committed ones."""
-    log = _create(folder, min_cleanable_dirty_ratio=0.0)
-    _put(log, ("key", "committed"), ("b", "committed"))
-    for key in ("key", "c"):
-        _roll(folder, log)
-        _put(log, (key, "truncated"))
-    log.flush()
-    cleaning = find_dirtiest(folder)
-    assert cleaning is not None
-    log.truncate_to(Offset(2), NOW_MS)
-    log.following.append(sent(2, 1), NOW_MS)
-    _roll(folder, log)
-    log.following.append(sent(3, 1), NOW_MS)
-    run_here(folder.directory.cleaner.clean(cleaning, lambda: folder.now_ms))
-    log.truncate_to(Offset(2), NOW_MS)
-    assert _values(log) == [(0, "key", "committed"), (1, "b", "committed")]
-
-
 def test_cleaning_survives_a_restart_and_goes_on_where_it_stopped(folder: LogFolder) -> None:
     """The cleaned offset is stored in cleaner-offset-checkpoint, in Kafka's format, and survives restarts and
     crashes."""
@@ -530,27 +510,6 @@ def test_a_topic_may_be_deleted_while_it_is_cleaned(folder: LogFolder) -> None:
     assert clean(folder)
 
 
-def test_the_end_of_a_deleted_topics_cleaning_leaves_that_of_the_next_topic_alone(folder: LogFolder) -> None:
-    """With several cleaner threads, a topic that is created again may be cleaned before the cleaning of the deleted one
-    has ended. It can still be aborted, and ends without an error."""
-
-    def fill(log: Log) -> None:
-        for number in range(30):
-            _put(log, (f"k{number % 3}", f"v{number}"))
-
-    fill(_create(folder))
-    old = clean_steps(folder)
-    next(old)()
-    folder.directory.delete(ORDERS)
-    fill(_create(folder))
-    new = clean_steps(folder)
-    next(new)()
-    assert run_here(old) is False
-    folder.directory.cleaner.abort(ORDERS)
-    assert run_here(new) is False
-    assert clean(folder)
-
-
 @pytest.mark.parametrize(("damaged_byte", "position"), [(65, 0), (80, 76)])
 def test_damage_is_found_and_never_made_to_look_sound(
     folder: LogFolder, caplog: pytest.LogCaptureFixture, damaged_byte: int, position: int
@@ -647,25 +606,3 @@ def test_each_log_is_a_step_of_the_search_even_if_it_is_not_compacted(folder: Lo
     for partition in range(20):
         folder.create(TopicPartition("orders", PartitionIndex(partition)))
     assert len(list(folder.directory.cleaner.look(folder.now_ms))) >= 20
-
-
-@pytest.mark.parametrize("step", range(7))
-def test_a_truncation_during_a_cleaning_lowers_the_first_dirty_offset(folder: LogFolder, step: int) -> None:
-    """A cleaning that a truncation has overtaken does not store that it has cleaned beyond the cut: the next cleaning
-    would not look at the records that follow there."""
-    log = _create(folder, min_cleanable_dirty_ratio=0.0)
-    for number in range(12):
-        _put(log, (f"k{number % 4}", f"v{number}"))
-    log.flush()
-    steps = 0
-
-    def truncate_once() -> None:
-        nonlocal steps
-        if steps == step:
-            log.truncate_to(Offset(4), folder.now_ms)
-        steps += 1
-
-    run_with(clean_steps(folder), truncate_once)
-    assert steps > step, "the cleaning has ended before"
-    assert log.log_end_offset <= 4
-    assert (folder.directory._cleaner_checkpoint.get(ORDERS) or 0) <= log.log_end_offset
