@@ -104,11 +104,12 @@ def _delete(
         offset = log.high_watermark if wanted.offset == _HIGH_WATERMARK else Offset(wanted.offset)
         if offset < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the offset {offset} for {partition} is not valid")
-        low_watermark = log.delete_records_before(offset)
+        log.delete_records_before(offset)
     except KafkaError as error:
         return _refuse(wanted, error.code)
+    low_watermark = _low_watermark(context, partition)
     result = DeleteRecordsPartitionResult(partition_index=wanted.partition_index, low_watermark=low_watermark)
-    if _low_watermark(context, partition) < offset:
+    if low_watermark < offset:
         incomplete.append(_Deletion(partition, offset, result))
     return result
 
@@ -131,11 +132,13 @@ async def _wait_for_followers(context: RequestContext, incomplete: list[_Deletio
         left: list[_Deletion] = []
         for count, deletion in enumerate(incomplete, 1):
             partition, offset, result = deletion
-            result.low_watermark = _low_watermark(context, partition)
-            if not partition.leads:
+            if partition.leads:
+                result.low_watermark = _low_watermark(context, partition)
+                if result.low_watermark < offset:
+                    left.append(deletion)
+            else:
+                result.low_watermark = _INVALID_LOW_WATERMARK
                 result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-            elif result.low_watermark < offset:
-                left.append(deletion)
             if count % _LOOKED_AT_AT_ONCE == 0:
                 await asyncio.sleep(0)
         incomplete = left

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Container
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import Final
 
 from klamm.protocol.types import Offset, TopicPartition
@@ -48,9 +48,16 @@ class CleanerCheckpoint:
         """Returns the offset at which the last cleaning stopped, None if the log was never cleaned."""
         return self._offsets.get(topic_partition)
 
-    def set(self, topic_partition: TopicPartition, offset: Offset, known: Container[TopicPartition]) -> None:
-        """Stores the offset at which a cleaning stopped, and forgets logs that are not `known`. Raises OSError."""
+    def set(
+        self, topic_partition: TopicPartition, offset: Offset, known: Container[TopicPartition], stopped: Event
+    ) -> None:
+        """Stores the offset at which a cleaning stopped, and forgets logs that are not `known`. Raises OSError.
+
+        Does nothing if the cleaning is `stopped`: a truncation stops it and then calls `lower`, which must be last.
+        """
         with self._lock:
+            if stopped.is_set():
+                return
             offsets = {each: noted for each, noted in self._offsets.items() if each in known}
             offsets[topic_partition] = offset
             self._write(offsets)

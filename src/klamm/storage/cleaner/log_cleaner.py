@@ -146,12 +146,19 @@ class LogCleaner:
         topic_partition = log.topic_partition
         if log.compaction.is_under_way or self._logs.get(topic_partition) is not log:
             return False  # another cleaner was faster, or the log was deleted
+        # The log was chosen some steps ago, and may have been truncated since: fewer of its records are committed then.
+        try:
+            plan = log.compaction.plan(self._checkpoint.get(topic_partition), clock())
+        except KafkaError:
+            return False  # the next look reports it
+        if not plan.is_due(log.config.min_cleanable_dirty_ratio):
+            return False
         stopped = self._under_way[topic_partition] = Event()
         log.compaction.is_under_way = True
         settings = PassSettings(self._buffer_bytes, self._throttle, stopped)
-        note = partial(self._note, topic_partition)
+        note = partial(self._note, topic_partition, stopped)
         try:
-            return (yield from clean_log(cleaning, self._table, settings, note, clock))
+            return (yield from clean_log(Cleaning(log, plan), self._table, settings, note, clock))
         except CleaningAborted:
             _logger.info("the cleaning of %s was aborted", log)
         except UncleanableSegment as error:
@@ -162,11 +169,12 @@ class LogCleaner:
                 _logger.error("%s can't be cleaned now: %s", log, error)
         finally:
             log.compaction.is_under_way = False
-            del self._under_way[topic_partition]
+            if self._under_way.get(topic_partition) is stopped:  # not of another log with the same name
+                del self._under_way[topic_partition]
         return False
 
-    def _note(self, topic_partition: TopicPartition, offset: Offset) -> None:
-        self._checkpoint.set(topic_partition, offset, self._logs)
+    def _note(self, topic_partition: TopicPartition, stopped: Event, offset: Offset) -> None:
+        self._checkpoint.set(topic_partition, offset, self._logs, stopped)
 
 
 def run_here(steps: Steps) -> bool:

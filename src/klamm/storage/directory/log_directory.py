@@ -364,14 +364,13 @@ class LogDirectory:
         None if the folder can't be renamed: the log is out of use anyway, and the next start finds the folder again.
         """
         target = self.path / retired_directory_name(log.topic_partition, suffix)
+        # Before the rename: a flush on another thread that misses the folder must not count as a failure of the disk.
+        log.leave(log.directory, "is deleted")
         try:
             log.directory.rename(target)
-        except FileNotFoundError:  # the folder was already gone
-            log.leave(log.directory, "is deleted")
-            return None
         except OSError as error:
-            _logger.error("the folder of %s can't be renamed: %s", log, error)
-            log.leave(log.directory, "is deleted")
+            if not isinstance(error, FileNotFoundError):  # the folder was already gone
+                _logger.error("the folder of %s can't be renamed: %s", log, error)
             return None
         log.leave(target, "is deleted")
         return target
@@ -398,7 +397,8 @@ class LogDirectory:
             except KafkaError as error:
                 _logger.error("housekeeping of %s failed, it is tried again: %s", log, error)
             log.producers.expire(now_ms)
-            files += log.retention.take_removals(now_ms)
+            if log not in self._checkpoints.announced:  # they may name an earlier log start offset
+                files += log.retention.take_removals(now_ms)
             yield
         if folders:
             self._background.submit(remove, folders)

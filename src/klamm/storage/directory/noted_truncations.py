@@ -58,10 +58,13 @@ class NotedTruncations:
         announced[log] = offsets
         try:
             self._names.write_durably(self._checkpoints.gather(self._logs))
-        finally:
+        except BaseException:
             del announced[log]
             if earlier is not None:
                 announced[log] = earlier
+            raise
+        if earlier is None:
+            del announced[log]
 
     def _is_on_disk(self, log: Log, offsets: LogOffsets) -> bool:
         noted = self._on_disk.get(log)

@@ -58,11 +58,12 @@ def verify_partition(folder: Path, known: KnownOfPartition) -> PartitionReport:
     bases = _offsets(names, LOG_SUFFIX)
     snapshot_offset = newest_good_snapshot(folder, _offsets(names, SNAPSHOT_SUFFIX))
     known = known._replace(recovery_point=max(known.recovery_point, snapshot_offset))
-    if not bases and known.recovery_point > 0:
-        _report_nothing_left(report, "there is no segment", known)
-        return report
     gaps = set(_offsets(names, GAP_SUFFIX))
     log_start_offset = max([known.log_start_offset or 0, *(deleted_to(name) or 0 for name in names)])
+    lacks_nothing = known.recovery_point <= log_start_offset  # all records that were on the disk are deleted
+    if not bases and not lacks_nothing:
+        _report_nothing_left(report, "there is no segment", known)
+        return report
     if bases and known.log_start_offset is not None and bases[0] > log_start_offset:
         report.add([_missing_beginning(folder, log_start_offset, bases[0])])
     expected = bases[0] if bases else 0
@@ -72,7 +73,8 @@ def verify_partition(folder: Path, known: KnownOfPartition) -> PartitionReport:
             report.add([_gap_between(folder, expected, base_offset, known)])
         expected = _verify_segment(report, base_offset, limit, known)
     report.log_end_offset = expected
-    if bases and known.recovery_point > expected and not any(finding.mend for finding in report.findings):
+    is_short = known.recovery_point > expected and not lacks_nothing
+    if bases and is_short and not any(finding.mend for finding in report.findings):
         path = folder / file_name(bases[-1], LOG_SUFFIX)
         text = f"it ends at offset {expected}, but records up to offset {known.recovery_point} were on the disk"
         report.add([Finding(Severity.DAMAGE, path, text, offset=expected, mend=Mend(MendKind.ACCEPT, path))])

@@ -123,7 +123,9 @@ class Log:
         self.reader = LogReader(state)
         self.timestamps = LogTimestamps(state, self.reader)
         self.retention = LogRetention(state, self.epochs, self.durability, self.reader)
-        self.truncation = LogTruncation(state, sync, self.epochs, self.producers, self.reader, services)
+        self.truncation = LogTruncation(
+            state, sync, self.epochs, self.producers, self.transactions, self.reader, services
+        )
         self.following = LogFollowing(
             state,
             sync,

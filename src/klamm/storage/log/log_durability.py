@@ -123,7 +123,12 @@ class LogDurability:
         return self._sync.prepare(log.segments, log.log_end_offset, failed=self._fail_sync, is_last=is_last)
 
     def _fail_sync(self, reason: str) -> None:
-        """Takes the log offline after a failed sync, on any thread: data that can still be read may be lost."""
+        """Takes the log offline after a failed sync, on any thread: data that can still be read may be lost.
+
+        Does nothing for a log that is out of use, because its folder may have another name.
+        """
+        if self._log.segments.active is None:
+            return
         self._log.mark_offline(reason)
         note_failed_sync(self._log.segments.directory)
 

@@ -15,6 +15,7 @@ from klamm.storage.log.log_durability import LogDurability
 from klamm.storage.log.log_leader_epochs import LogLeaderEpochs
 from klamm.storage.log.log_reader import LogReader
 from klamm.storage.log.log_state import LogState
+from klamm.storage.segment.segment import Segment
 
 __all__ = ["LogRetention"]
 
@@ -81,18 +82,34 @@ class LogRetention:
             high_watermark=log.high_watermark,
             now_ms=now_ms,
         )
-        if not plan.segment_count:
+        count = plan.segment_count
+        if not count:
             return 0
         try:
-            if plan.segment_count == len(segments):
-                self._durability.roll(active, now_ms)
+            if count == len(segments):
+                count = self._roll_before_deletion(active, count, now_ms)
             self._reader.forget_positions()
-            self._raise_log_start_offset(segments[plan.segment_count].base_offset)
-            segments.drop_first(plan.segment_count, Millis(now_ms + log.config.file_delete_delay_ms))
+            self._raise_log_start_offset(segments[count].base_offset)
+            segments.drop_first(count, Millis(now_ms + log.config.file_delete_delay_ms))
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"segments of {log} can't be deleted: {error}") from error
-        _logger.info("%s: %d segments deleted (%s)", log, plan.segment_count, plan.reason)
-        return plan.segment_count
+        _logger.info("%s: %d segments deleted (%s)", log, count, plan.reason)
+        return count
+
+    def _roll_before_deletion(self, active: Segment, count: int, now_ms: Millis) -> int:
+        """Rolls a log whose `count` segments are all to be deleted. Returns how many can be deleted now.
+
+        If the disk has no room for a new segment, the active one stays, and the others make the room. Raises OSError if
+        there are no others.
+        """
+        try:
+            self._durability.roll(active, now_ms)
+        except OSError as error:
+            if count == 1:
+                raise
+            _logger.warning("the active segment of %s can't be deleted yet: %s", self._log, error)
+            return count - 1
+        return count
 
     def take_removals(self, now_ms: Millis) -> list[Path]:
         """Returns the files that are due for removal; the caller removes them."""

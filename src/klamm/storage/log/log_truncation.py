@@ -5,25 +5,33 @@ Source: `UnifiedLog.truncateTo` and `truncateFullyAndStartAt` of Apache Kafka 4.
 
 from __future__ import annotations
 
+import logging
+
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import Millis, Offset
+from klamm.storage.atomic_file import sync_directory
 from klamm.storage.log.log_leader_epochs import LogLeaderEpochs
 from klamm.storage.log.log_producers import LogProducers
 from klamm.storage.log.log_reader import LogReader
 from klamm.storage.log.log_services import LogOffsets, LogServices
 from klamm.storage.log.log_state import LogState
 from klamm.storage.log.log_sync import LogSync
+from klamm.storage.log.log_transactions import LogTransactions
+from klamm.storage.recovery.index_recovery import rebuild_for_reading
 from klamm.storage.segment.batch_scan import BadBatch
 from klamm.storage.segment.damage import Damage
 from klamm.storage.segment.index_file import CorruptIndex
+from klamm.storage.segment.segments import Cut
 
 __all__ = ["LogTruncation"]
+
+_logger = logging.getLogger(__name__)
 
 
 class LogTruncation:
     """Removes records at the end of one log. Updates its offsets, recovery point, epochs and producers accordingly."""
 
-    __slots__ = ("_epochs", "_log", "_producers", "_reader", "_services", "_sync")
+    __slots__ = ("_epochs", "_log", "_producers", "_reader", "_services", "_sync", "_transactions")
 
     def __init__(  # noqa: PLR0917 - one argument for each part that a truncation touches
         self,
@@ -31,6 +39,7 @@ class LogTruncation:
         sync: LogSync,
         epochs: LogLeaderEpochs,
         producers: LogProducers,
+        transactions: LogTransactions,
         reader: LogReader,
         services: LogServices,
     ) -> None:
@@ -42,6 +51,7 @@ class LogTruncation:
         self._sync = sync
         self._epochs = epochs
         self._producers = producers
+        self._transactions = transactions
         self._reader = reader
         self._services = services
 
@@ -57,14 +67,39 @@ class LogTruncation:
         if offset >= log.log_end_offset:
             return None
         try:
-            return self._offsets_after(log.segments.find_cut(offset).end)
-        except (OSError, BadBatch, CorruptIndex) as error:
+            return self._offsets_after(self._find_cut(offset))
+        except (OSError, BadBatch, CorruptIndex, Damage) as error:
             raise self._failed(f"it can't be cut to offset {offset}", error) from error
 
-    def _offsets_after(self, end: Offset) -> LogOffsets | None:
-        log = self._log
+    def _find_cut(self, offset: Offset) -> Cut:
+        """Returns the cut for a truncation to `offset`, after a rebuild of damaged indexes of the segment to cut.
+
+        Raises BadBatch, Damage, OSError.
+        """
+        segments = self._log.segments
+        if offset < segments[0].base_offset:
+            return segments.find_cut(offset)  # all segments go
+        segment = segments[segments.index_of(offset)]
+        try:
+            segment.offset_index.load()
+            segment.time_index.load()
+            cut = segments.find_cut(offset)
+        except CorruptIndex as error:
+            _logger.warning("%s; it is rebuilt", error)
+            rebuild_for_reading(segment)
+            cut = segments.find_cut(offset)
+        self._transactions.load_index(segment)
+        return cut
+
+    def _offsets_after(self, cut: Cut) -> LogOffsets | None:
+        log, end = self._log, cut.end
         now = LogOffsets(self._sync.recovery_point, log.log_start_offset, log.high_watermark)
-        return LogOffsets(*(min(each, end) for each in now)) if end < max(now) else None
+        after = LogOffsets(*(min(each, end) for each in now))
+        if cut.position is None:
+            # The first segment is above the end. A start would miss records if the log began below it, so the log start
+            # offset follows the cut.
+            return after._replace(log_start_offset=log.log_start_offset)
+        return after if end < max(now) else None
 
     def offsets_after_restart(self, offset: Offset) -> LogOffsets:
         """Returns what the checkpoints must contain before the log begins again at `offset`."""
@@ -93,9 +128,9 @@ class LogTruncation:
             return False
         self._reader.forget_positions()
         try:
-            cut = log.segments.find_cut(offset)
+            cut = self._find_cut(offset)
             was_committed = cut.end < log.high_watermark
-            offsets = self._offsets_after(cut.end)
+            offsets = self._offsets_after(cut)
             if offsets is not None:
                 log.log_start_offset, log.high_watermark = offsets.log_start_offset, offsets.high_watermark
                 self._services.before_truncation(log.topic_partition, offsets)
@@ -107,6 +142,8 @@ class LogTruncation:
                 self._sync.made_file(log.segments[-1].path)
                 log.log_end_offset = end
                 self._epochs.truncate_from_end(end)
+                if cut.position is None:
+                    self._begin_below(end)
                 self._producers.begin_rebuild(now_ms)
         except (OSError, BadBatch, CorruptIndex, Damage) as error:
             raise self._failed(f"it can't be cut to offset {offset}", error) from error
@@ -114,6 +151,19 @@ class LogTruncation:
             # The state may have forgotten a transaction whose marker was removed: it is open again.
             self._producers.complete_rebuild()
         return True
+
+    def _begin_below(self, end: Offset) -> None:
+        """Lowers the log start offset to `end`, where the only segment begins, also in the checkpoints. Raises OSError.
+
+        Until then a start that finds only this segment begins empty at the former log start offset, and the leader has
+        it truncated again.
+        """
+        log = self._log
+        log.log_start_offset = end
+        sync_directory(log.segments.directory)
+        self._services.before_truncation(
+            log.topic_partition, LogOffsets(self._sync.recovery_point, end, log.high_watermark)
+        )
 
     def restart_at(self, offset: Offset, now_ms: Millis) -> None:
         """Removes all records, and begins again at `offset`, which must be beyond the log end offset.

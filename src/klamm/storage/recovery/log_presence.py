@@ -69,8 +69,8 @@ def gap_after(segment: Segment, end: Offset, base_offset: Offset) -> Damage:
 
 
 def check_end(request: LoadRequest, segments: Sequence[Segment], log_end_offset: Offset) -> None:
-    """Checks that the log does not end before its recovery point."""
-    if segments and log_end_offset < request.recovery_point:
+    """Checks that the log does not end before its recovery point, unless everything below that point is deleted."""
+    if segments and log_end_offset < request.recovery_point > request.log_start_offset:
         raise Damage(
             f"{segments[-1].path} ends at offset {log_end_offset}, but records up to offset {request.recovery_point} "
             f"were on the disk. {LOSS_ADVICE}"

@@ -248,9 +248,10 @@ def _cut_away(segments: list[Segment], index: int, position: int, log_end_offset
     Returns the number of bytes.
     """
     segment = segments[index]
-    # A segment that does not begin at or below the log end offset can't be written to, even if it is empty: after a
-    # power failure the new file may exist without the end of the previous one.
-    kept = index + 1 if log_end_offset >= segment.base_offset else index
+    # Without a good batch, a segment stays only if it begins at the log end offset. After a power failure a new file
+    # may exist without the end of the previous one. The file of a truncated segment may exist although the previous one
+    # has grown past it: the segment would hide those records, even if it is empty.
+    kept = index + 1 if position or log_end_offset == segment.base_offset else index
     dropped = segments[kept:]
     lost_bytes = sum(later.size_bytes for later in dropped)
     if kept > index:

@@ -14,7 +14,7 @@ from klamm.core.log.retention import SegmentFacts
 from klamm.protocol.types import Millis, Offset
 from klamm.storage.atomic_file import sync_directory
 from klamm.storage.cleaner.swap import SwapFiles
-from klamm.storage.log_files import SNAPSHOT_SUFFIX, file_name, parse_offset
+from klamm.storage.log_files import SNAPSHOT_SUFFIX, deleted_to, file_name, parse_offset
 from klamm.storage.segment.batch_scan import BadBatch
 from klamm.storage.segment.damage import damage_in
 from klamm.storage.segment.segment import Segment, SegmentSettings
@@ -151,6 +151,7 @@ class Segments:
         if stale:
             sync_directory(self.directory)
         if position is None:
+            self._forget_deletions()
             new = Segment.create(self.directory, end, self.settings, created_ms=now_ms)
             retired = segments[:]
             segments[:] = [new]
@@ -161,6 +162,13 @@ class Segments:
         self.active = segments[-1]
         self._retire(retired, now_ms)
         return end
+
+    def _forget_deletions(self) -> None:
+        """Removes the log files of segments that were deleted at the beginning. Their names contain a log start offset,
+        which a start would believe."""
+        for path in self.directory.iterdir():
+            if deleted_to(path.name) is not None:
+                path.unlink(missing_ok=True)
 
     def restart_at(self, offset: Offset, now_ms: Millis) -> None:
         """Replaces all segments by an empty one at `offset`."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from tests.support.log_folder import NOW_MS, ORDERS, TOPIC_ID, LogFolder, append, batch, read_all
 
 from klamm.protocol.errors import KafkaError
-from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicId, TopicPartition
+from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.storage.directory.log_directory import LogDirectory
 from klamm.storage.directory.meta_properties import InconsistentDataDirectory
 
@@ -252,3 +253,26 @@ def test_a_folder_that_is_there_already_keeps_its_files(folder: LogFolder) -> No
         folder.create()
 
     assert records.read_bytes() == b"records"
+
+
+def test_a_sync_of_a_log_that_is_being_deleted_is_no_failure_of_the_disk(folder: LogFolder) -> None:
+    """A sync on another thread that finds the folder of a deleted log renamed does not count as a failed one: after a
+    kill, the broker would count as one that has lost records."""
+    log = folder.create()
+    log.assign_leader_epoch(LeaderEpoch(3))
+    append(log, leader_epoch=3)
+    failed: list[TopicPartition] = []
+    folder.directory.on_offline(failed.append)
+    flush = log.durability.begin_flush(NOW_MS)
+    assert flush is not None
+    rename = Path.rename
+
+    def rename_while_syncing(path: Path, target: Path) -> Path:
+        renamed = rename(path, target)
+        flush.run()
+        return renamed
+
+    with patch.object(Path, "rename", rename_while_syncing), patch.object(folder.directory.owner.run, "distrust") as it:
+        folder.directory.delete(ORDERS)
+    assert not failed
+    it.assert_not_called()

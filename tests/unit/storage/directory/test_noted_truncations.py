@@ -121,3 +121,48 @@ def test_a_truncation_that_changes_nothing_noted_needs_no_note(folder: LogFolder
     log.state.high_watermark = Offset(10)
     assert log.truncation.offsets_after_cut(Offset(10)) is None
     assert log.truncation.offsets_after_cut(Offset(11)) is None
+
+
+def _purged(folder: LogFolder, due_in_ms: int) -> Log:
+    """Returns a log whose first segment begins at offset 6, with files of deleted segments."""
+    log = folder.create(segment_bytes=150, file_delete_delay_ms=due_in_ms)
+    for _ in range(10):
+        append(log)
+    log.flush()
+    log.retention.delete_records_before(Offset(6))
+    assert log.delete_old_segments(NOW_MS) == 6
+    return log
+
+
+def test_a_log_that_was_truncated_below_its_first_segment_keeps_what_follows(folder: LogFolder) -> None:
+    """After a truncation below the first segment, a checkpoint names the new start, and no name of a deleted segment
+    contains the former one: a start would drop the records that the log gets next."""
+    log = _purged(folder, 60_000)
+    _note(folder, {log: _cut(log, 2)})
+    assert _on_disk(folder) == (2, 6, 2)
+    log.truncate_to(Offset(2), NOW_MS)
+    append(log)
+    log.flush()
+    folder.directory.checkpoint().result()
+    assert _on_disk(folder)[1] == 2
+    folder.crash()
+    assert (folder.log().log_start_offset, folder.log().log_end_offset) == (2, 3)
+
+
+def test_deleted_segments_stay_while_a_truncation_is_noted(folder: LogFolder) -> None:
+    """The checkpoints name the log start offset from when the truncation was noted. So the files of segments that were
+    deleted since are kept: without them, a start after a crash would miss records."""
+    log = folder.create(segment_bytes=150, file_delete_delay_ms=0)
+    for _ in range(10):
+        append(log)
+    log.flush()
+    _note(folder, {log: _cut(log, 9)})
+    log.retention.delete_records_before(Offset(6))
+    folder.directory.housekeep(folder.now_ms)
+    folder.advance(1000)
+    folder.directory.housekeep(folder.now_ms)
+    folder.directory.wait_for_background()
+    assert _on_disk(folder)[1] == 0
+    folder.crash()
+    assert folder.log().offline_reason is None
+    assert folder.log().log_start_offset == 6

@@ -118,6 +118,17 @@ def test_a_folder_without_segments_is_damaged(partition: Path) -> None:
     assert findings[0].mend.kind is MendKind.BEGIN_AGAIN
 
 
+def test_missing_files_of_deleted_records_are_no_damage(partition: Path) -> None:
+    """A crash while a log begins again beyond its end may leave no segment, or only some: no start misses records that
+    lie below the log start offset."""
+    known = KnownOfPartition(60, 100, False, False)
+    for path in _logs(partition)[1:]:
+        path.unlink()
+    assert not _verify(partition, known).findings
+    _logs(partition)[0].unlink()
+    assert not _verify(partition, known).findings
+
+
 def test_a_missing_beginning_is_damage(partition: Path) -> None:
     """Missing segments at the beginning are damage if the log start offset lies before them.
 

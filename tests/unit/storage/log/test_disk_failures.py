@@ -208,3 +208,18 @@ def test_a_log_with_a_torn_index_takes_records_at_once(folder: LogFolder, suffix
     path = folder.log().directory / f"{0:020d}{suffix}"
     path.write_bytes(path.read_bytes()[:-1])
     assert append(folder.log()).first_offset == 3
+
+
+def test_a_full_disk_does_not_keep_old_segments(folder: LogFolder) -> None:
+    """If all segments are too old and the disk has no room for a new active one, the others are deleted nevertheless:
+    they make the room."""
+    log = folder.create(retention_ms=1000, segment_bytes=150)
+    for _ in range(3):
+        append(log)
+    now_ms = Millis(NOW_MS + 2000)
+    with failing("open", errno.ENOSPC):
+        assert log.delete_old_segments(now_ms) == 2
+        assert (log.log_start_offset, log.log_end_offset) == (2, 3)
+        _assert_storage_error(lambda: log.delete_old_segments(now_ms))
+    assert log.delete_old_segments(now_ms) == 1
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3)

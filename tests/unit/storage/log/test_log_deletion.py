@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.log_folder import NOW_MS, LogFolder, append, batch, read_all, read_bytes
+from tests.support.log_folder import NOW_MS, LogFolder, append, batch, found_by_time, read_all, read_bytes
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.types import LeaderEpoch, Millis, Offset
@@ -176,3 +176,22 @@ def test_a_crash_after_a_truncation_within_a_batch_does_not_look_like_damage(fol
     folder.crash()
     assert not folder.log().is_offline
     assert folder.log().log_end_offset == 1
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex"])
+def test_a_damaged_index_does_not_prevent_a_truncation(folder: LogFolder, suffix: str) -> None:
+    """A truncation rebuilds a damaged index, as a read and an append do: what the index tells is in the log."""
+    log = folder.create(index_interval_bytes=0)
+    for number in range(6):
+        append(log, batch(2, timestamp_ms=NOW_MS + number))
+    before = read_bytes(log, 0)
+    folder.restart()
+    path = folder.log_files()[0].with_suffix(suffix)
+    path.write_bytes((path.read_bytes() if path.exists() else b"") + b"\x01")
+    log = folder.log()
+    assert log.truncation.offsets_after_cut(Offset(6)) is not None
+    assert log.truncate_to(Offset(6), NOW_MS)
+    assert (log.log_end_offset, log.offline_reason) == (6, None)
+    assert read_bytes(log, 0) == before[: len(before) // 2]
+    assert append(log, batch(timestamp_ms=NOW_MS + 9)).first_offset == 6
+    assert found_by_time(log.search_timestamp(Millis(NOW_MS + 5))) == (NOW_MS + 9, 6, 0)

@@ -204,6 +204,27 @@ def test_truncation_leaves_a_beginning_of_the_log(tmp_path: Path, strike: Strike
 
 
 @STRIKES
+def test_truncation_below_the_first_segment_is_no_damage(tmp_path: Path, strike: Strike, tries: int) -> None:
+    """I8: a log whose first segments are deleted, and which an unclean election truncates below the others, is as it
+    was after a crash, or begins empty; and it keeps what it gets next."""
+    records = b"".join(sent(offset, 3) for offset in (2, 3))
+
+    def change(log: Log) -> None:
+        log.retention.delete_records_before(Offset(6))
+        assert log.delete_old_segments(NOW_MS) == 3
+        log.truncate_to(Offset(2), NOW_MS)
+        log.following.append(records, NOW_MS)
+
+    for log, is_saved in logs_after_crashes(tmp_path, change, strike, tries=tries):
+        assert not log.is_offline, log.offline_reason
+        if is_saved:
+            assert (log.log_start_offset, log.log_end_offset, read_bytes(log)) == (2, 4, records)
+        log.truncate_to(Offset(2), NOW_MS)
+        log.following.append(records, NOW_MS)
+        assert read_bytes(log, 2) == records
+
+
+@STRIKES
 def test_what_follows_a_truncation_lasts(tmp_path: Path, strike: Strike, tries: int) -> None:
     """I8: no removed batch comes back behind the synced batches of the next leader."""
     records = b"".join(sent(offset, 3) for offset in (4, 5))

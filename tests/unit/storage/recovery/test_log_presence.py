@@ -396,3 +396,22 @@ def test_an_empty_last_segment_is_right_after_a_roll(tmp_path: Path) -> None:
     folder.start()
     assert (folder.log().offline_reason, folder.log().log_end_offset) == (None, 3)
     folder.close()
+
+
+def test_lost_files_of_deleted_records_are_no_damage(tmp_path: Path) -> None:
+    """If all records that were synced are deleted, no missing file is damage: the log begins empty at its start.
+
+    A power failure may keep some renames of deleted files, not others, and not the name of the new segment.
+    """
+    folder = _filled(tmp_path)
+    folder.log().following.restart_at(Offset(100), NOW_MS)
+    folder.kill()
+    first = folder.path / str(ORDERS) / f"{0:020d}.log"
+    first.with_name(first.name + ".deleted").rename(first)
+    for path in first.parent.glob(f"{100:020d}.*"):
+        path.unlink()
+    folder.start()
+    log = folder.log()
+    assert not log.is_offline
+    assert (log.log_start_offset, log.log_end_offset) == (100, 100)
+    folder.close()

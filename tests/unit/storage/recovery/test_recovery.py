@@ -404,3 +404,26 @@ def test_a_new_segment_without_the_end_of_the_old_one_goes(tmp_path: Path) -> No
         folder.crash()
         assert folder.log().log_end_offset == end + 1
         folder.close()
+
+
+@pytest.mark.parametrize("content", [b"", batch(1, value=b"old")], ids=["empty", "of records"])
+def test_an_old_segment_within_the_offsets_of_another_one_goes(tmp_path: Path, content: bytes) -> None:
+    """I8: a segment file that begins below the end of the segment before it is removed, and no record is hidden.
+
+    A power failure may bring back the name of a segment that was truncated away, although the segment before it has
+    grown past it since.
+    """
+    folder = LogFolder(tmp_path / "data")
+    log = folder.create()
+    for number in range(3):
+        append(log, batch(2, value=b"%d" % number))
+    folder.kill()
+    folder.forget_syncs()
+    folder.log_files()[0].with_name(f"{2:020d}.log").write_bytes(content)
+    folder.start()
+    log = folder.log()
+    append(log, batch(1, value=b"new"))
+    expected = [b"0", b"0", b"1", b"1", b"2", b"2", b"new"]
+    assert [record.value for record in read_all(log)] == expected
+    assert [record.value for record in read_all(log, 4)] == expected[4:]
+    folder.close()
