@@ -48,6 +48,7 @@ PLANTED = {
     "keep the eligible": Planted(40, (5,)),
     "elect anybody": Planted(20, (3,)),
     "elect while one returns": Planted(380, (3,)),
+    "pass over the eligible": Planted(450, (3,)),
     "keep the places": Planted(20, (6,)),
     "count unsynced records": Planted(30, (4,)),
     "commit alone": Planted(30, (3, 4, 5)),

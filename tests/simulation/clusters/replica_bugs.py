@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -26,9 +27,9 @@ from klamm.core.replication.run_mark import PageCache
 from klamm.metadata import brokers, config_changes
 from klamm.metadata.image import NO_BROKER, MetadataImage, PartitionImage
 from klamm.metadata.metadata_store import Change
-from klamm.metadata.replicas import broker_departure, isr_changes, partition_changes, replica_rules
+from klamm.metadata.replicas import broker_departure, isr_changes, partition_change, partition_changes, replica_rules
 from klamm.metadata.replicas.isr_changes import IsrProposal
-from klamm.metadata.replicas.partition_change import ReplicaRules
+from klamm.metadata.replicas.partition_change import Election, ReplicaRules
 from klamm.protocol.types import BrokerId, LeaderEpoch, Offset
 from klamm.runtime.coordinator_runtime import CoordinatorRuntime
 from klamm.storage.directory.run_record import RunRecord
@@ -215,6 +216,30 @@ def _elect_while_one_returns() -> Iterator[None]:
 
 
 @contextmanager
+def _pass_over_the_eligible() -> Iterator[None]:
+    """While in-sync replicas that are away are not removed yet, an unclean election takes any live replica, although an
+    eligible leader replica is live."""
+    elect = partition_change._elect
+
+    def elect_first(
+        before: PartitionImage,
+        wanted: PartitionImage,
+        rules: ReplicaRules,
+        unclean_stops: Collection[BrokerId],
+        election: Election,
+    ) -> PartitionImage:
+        elected = elect(before, wanted, rules, unclean_stops, election)
+        is_allowed = rules.is_unclean_allowed or election is Election.UNCLEAN
+        if not (is_allowed and wanted.isr) or elected.leader in (NO_BROKER, *wanted.isr):
+            return elected
+        leader = next(each for each in wanted.replicas if rules.may_lead(each))
+        return replace(elected, leader=leader, isr=(leader,), elr=(), is_recovering=True)
+
+    with patch.object(partition_change, "_elect", elect_first):
+        yield
+
+
+@contextmanager
 def _keep_the_places() -> Iterator[None]:
     """A new run of a broker keeps its leaderships and its places among the in-sync replicas."""
 
@@ -337,6 +362,7 @@ REPLICA_BUGS: Final[Mapping[str, Callable[[], AbstractContextManager[None]]]] = 
     "coordinate after the lease": _coordinate_after_the_lease,
     "elect anybody": _elect_anybody,
     "elect while one returns": _elect_while_one_returns,
+    "pass over the eligible": _pass_over_the_eligible,
     "keep the places": _keep_the_places,
     "count unsynced records": _count_unsynced_records,
     "commit alone": _commit_alone,

@@ -105,6 +105,9 @@ class ReplicaChecks:
         self._has_lost: set[TopicPartition] = set()
         """Partitions that have lost committed records as recorded."""
         self._had_unclean_elections: set[TopicPartition] = set()
+        self._shown: dict[TopicPartition, int] = {}
+        """The highest high watermark of a leader since the last loss. It may be above what counts as committed: a leader
+        goes on to acknowledge records while it has not heard of the next epoch, in which it is the leader again."""
         """Partitions whose former leader may still commit records that the next leader lacks."""
         self.states = ReplicaStates(self)
         self._compaction = CompactionChecks(self, self._report)
@@ -240,7 +243,7 @@ class ReplicaChecks:
         return () if where in self._recovering else self._batches.get(where, ())
 
     def _forget(self, topic: str) -> None:
-        for state in (self.committed, self._batches):
+        for state in (self.committed, self._batches, self._shown):
             for where in [each for each in state if each.topic == topic]:
                 del state[where]
         self._compaction.forget(topic)
@@ -257,6 +260,7 @@ class ReplicaChecks:
             raise Violation(5, f"the high watermark of {where} falls from {before} to {now}")
         self._world.check_session(partition)
         is_rightful = topic.partitions[where.partition].leader_epoch == partition.leader_epoch
+        self._shown[where] = max(int(now), self._shown.get(where, 0))
         if where in self._has_lost | self._had_unclean_elections and not is_rightful:
             return  # What it commits does not count, and it holds what is lost.
         if now > self.committed.get(where, 0):
@@ -382,8 +386,10 @@ class ReplicaChecks:
         end, committed = int(log.log_end_offset), self.committed.get(where, 0)
         if where in self._recovering:
             self._recovering.discard(where)
-            end = min(end, self._common_end(log, where))
-            if end < committed:
+            common = min(end, self._common_end(log, where))
+            if common < committed:
+                self._lose(where, common)
+            elif end < self._shown.get(where, 0):
                 self._lose(where, end)
             return
         if end < committed:
@@ -408,7 +414,8 @@ class ReplicaChecks:
     def _lose(self, where: TopicPartition, end: int) -> None:
         """Forgets the records that are lost, as the metadata have recorded."""
         self._world.notes.add("%s has lost its records from %d on, as the metadata tell", str(where), end)
-        self.committed[where] = end
+        self.committed[where] = min(end, self.committed.get(where, 0))
+        self._shown[where] = end
         self._has_lost.add(where)
         known = self._batches.get(where)
         if known is not None:

@@ -30,6 +30,7 @@ from tests.simulation.clusters.ambushes import Ambushes
 from tests.simulation.clusters.clients.administrator import ReplicaAdministrator
 from tests.simulation.clusters.clients.follower_reader import FollowerReader
 from tests.simulation.clusters.clients.record_deleter import RecordDeleter
+from tests.simulation.clusters.clients.unclean_elector import UncleanElector
 from tests.simulation.clusters.compaction_checks import COMPACTED, check_alike, small_segments
 from tests.simulation.clusters.damage import damaging
 from tests.simulation.clusters.detours import SHORTEST_LAG_MS
@@ -282,6 +283,8 @@ class ReplicaWorld(FormerLeaders):
             self.administrator = ReplicaAdministrator(self, "administrator")
         if cluster.has_deletions:
             RecordDeleter(self, "deleter", self._of_deletions)
+        if cluster.has_unclean_elections:
+            UncleanElector(self, "elector", Random(f"elections of {self.seed}"))
 
     def _trouble(self) -> None:
         super()._trouble()
