@@ -105,10 +105,10 @@ class ReplicaChecks:
         self._has_lost: set[TopicPartition] = set()
         """Partitions that have lost committed records as recorded."""
         self._had_unclean_elections: set[TopicPartition] = set()
-        self._shown: dict[TopicPartition, int] = {}
-        """The highest high watermark of a leader since the last loss. It may be above what counts as committed: a leader
-        goes on to acknowledge records while it has not heard of the next epoch, in which it is the leader again."""
         """Partitions whose former leader may still commit records that the next leader lacks."""
+        self._shown: dict[TopicPartition, int] = {}
+        """The highest high watermark of a leader since the last loss. It may be above what counts as committed: a
+        leader that has not heard of its own next epoch goes on to acknowledge records."""
         self.states = ReplicaStates(self)
         self._compaction = CompactionChecks(self, self._report)
 

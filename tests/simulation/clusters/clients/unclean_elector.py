@@ -22,9 +22,7 @@ __all__ = ["UncleanElector"]
 
 _UNCLEAN: Final = 1
 _LONGEST_PAUSE_S: Final = 0.005
-_ANSWERS: Final = frozenset(
-    {ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
-)
+_ANSWERS: Final = frozenset({ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE})
 
 
 class UncleanElector(Participant):
