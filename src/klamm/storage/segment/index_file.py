@@ -56,6 +56,11 @@ class IndexFile(ABC):
             self._load()
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether the entries are in memory."""
+        return self._data is not None
+
+    @property
     def entries(self) -> int:
         """The number of entries."""
         return len(self.data) // self.ENTRY.size

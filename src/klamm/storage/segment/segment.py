@@ -296,8 +296,9 @@ class Segment:
 
     @property
     def has_read_indexes(self) -> bool:
-        """Whether the last index entries are known, so that entries can be appended."""
-        return self._max_timestamp != _UNKNOWN
+        """Whether `read_indexes` has nothing to do: entries can be appended."""
+        # A search by time may have read the largest timestamp alone.
+        return self._max_timestamp != _UNKNOWN and self.offset_index.is_loaded and self.time_index.is_loaded
 
     def read_indexes(self) -> None:
         """Loads the two sparse indexes into memory. Raises CorruptIndex, OSError."""

@@ -185,6 +185,20 @@ def test_indexes_that_could_not_be_built_anew_are_built_by_the_next_read(folder:
     assert found_by_time(log.search_timestamp(Millis(NOW_MS + 15))) == (NOW_MS + 20, 2, 0)
 
 
+def test_an_append_after_a_search_builds_a_damaged_index_anew(folder: LogFolder) -> None:
+    """I9: a search beyond the largest timestamp reads one of the indexes only. An append reads the other one, too, and
+    rebuilds it."""
+    log = folder.create(index_interval_bytes=0)
+    for timestamp_ms in (NOW_MS, NOW_MS + 10, NOW_MS + 20):
+        append(log, batch(timestamp_ms=timestamp_ms))
+    folder.restart()
+    log = folder.log()
+    path = log.directory / f"{0:020d}.index"
+    path.write_bytes(path.read_bytes()[:-1])
+    assert found_by_time(log.search_timestamp(Millis(NOW_MS + 30))) is None
+    assert append(log, batch()).first_offset == 3
+
+
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
 @pytest.mark.parametrize("call", ["open", "fsync", "replace"])
 def test_indexes_are_built_anew_on_a_full_disk_too(folder: LogFolder, suffix: str, call: str) -> None:
