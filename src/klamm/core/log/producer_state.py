@@ -230,9 +230,6 @@ class ProducerState:
         """Drops producers that have not written for `producer.id.expiration.ms`; returns how many."""
         if self.verifications:
             self.verifications.expire(now_ms, self._expiration_ms)
-        return self._drop_expired(now_ms)
-
-    def _drop_expired(self, now_ms: Millis) -> int:
         expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
         for producer_id in expired:
             del self._producers[producer_id]
@@ -255,8 +252,9 @@ class ProducerState:
             for producer_id, entry in self._producers.items()
         ]
 
-    def load(self, entries: Iterable[ProducerSnapshotEntry], end_offset: Offset, now_ms: Millis) -> None:
-        """Replaces the state with a snapshot taken at `end_offset`, without producers that expired meanwhile."""
+    def load(self, entries: Iterable[ProducerSnapshotEntry], end_offset: Offset) -> None:
+        """Replaces the state with a snapshot taken at `end_offset`, with the producers that have expired meanwhile: each
+        may have written again above that offset."""
         self._producers.clear()
         for entry in entries:
             producer = self._producers.get(entry.producer_id)
@@ -270,7 +268,6 @@ class ProducerState:
                     WrittenBatch(entry.last_sequence, entry.last_offset, entry.offset_delta, entry.timestamp)
                 )
                 del producer.batches[:-BATCHES_TO_RETAIN]
-        self._drop_expired(now_ms)
         self.transactions.load(
             (entry.current_transaction_first_offset, producer_id)
             for producer_id, entry in self

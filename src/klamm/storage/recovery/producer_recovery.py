@@ -155,7 +155,7 @@ def rebuild_in_steps(  # noqa: PLR0917 - all of a log that bears on it
         if is_newest:
             newest_offset, is_newest = offset, False
         if indexes_from is None or offset <= indexes_from:
-            producers.load(entries, offset, now_ms)
+            producers.load(entries, offset)
             break
     snapshot_offset = expected_offset = producers.end_offset
     for index, segment in enumerate(segments):
@@ -174,6 +174,9 @@ def rebuild_in_steps(  # noqa: PLR0917 - all of a log that bears on it
             raise damage_in(segment, error) from error
         expected_offset = max(expected_offset, end_offset)
     producers.end_offset = log_end_offset
+    # Not before: a producer that was idle at the snapshot and has written since must keep the batches from before, of
+    # which it may send one again.
+    producers.expire(now_ms)
     return newest_offset
 
 

@@ -118,7 +118,7 @@ def test_open_transactions_outlast_a_restart() -> None:
     _open(state, 12, producer_id=7)
     restored = ProducerState(DAY_MS)
     entries = [entry for producer in reversed(state.snapshot()) for entry in producer.snapshot_entries()]
-    restored.load(entries, Offset(14), NOW_MS)
+    restored.load(entries, Offset(14))
     assert restored.transactions.first_undecided_offset() == 10
     assert restored.record(_marker(0, 9), Offset(14), ABORT) == (9, 10, 14, True)
 

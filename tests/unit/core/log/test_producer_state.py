@@ -159,7 +159,7 @@ def test_a_snapshot_holds_the_last_batches_of_each_producer() -> None:
     headers = [_header(2 * number, 2) for number in range(6)]
     state = _written(ProducerState(DAY_MS), *headers, _header(0, producer_id=9))
     restored = ProducerState(DAY_MS)
-    restored.load(_saved(state), state.end_offset, NOW_MS)
+    restored.load(_saved(state), state.end_offset)
     assert restored.end_offset == 13
     duplicates = [restored.check(header) for header in headers[1:]]
     assert [duplicate and duplicate.first_offset for duplicate in duplicates] == [2, 4, 6, 8, 10]
@@ -176,17 +176,9 @@ def test_apache_kafka_finds_the_last_batch_in_a_snapshot() -> None:
     entry = ProducerSnapshotEntry(ProducerId(7), ProducerEpoch(0), 4, Offset(4), 2, Millis(NOW_MS), -1, Offset(-1))
     assert list(last.values()) == [entry]
     restored = ProducerState(DAY_MS)
-    restored.load(last.values(), state.end_offset, NOW_MS)
+    restored.load(last.values(), state.end_offset)
     assert restored.check(_header(2, 3)) is not None
     assert _refusal(restored, _header(0, 2)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-
-
-def test_loading_leaves_out_who_has_expired() -> None:
-    """Loading a snapshot leaves out expired producers, because a snapshot may be old."""
-    state = _written(ProducerState(DAY_MS), _header(0))
-    restored = ProducerState(DAY_MS)
-    restored.load(_saved(state), state.end_offset, Millis(NOW_MS + DAY_MS))
-    assert len(restored) == 0
 
 
 def test_producers_are_copied_while_one_begins() -> None:

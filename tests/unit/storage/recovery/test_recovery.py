@@ -427,3 +427,26 @@ def test_an_old_segment_within_the_offsets_of_another_one_goes(tmp_path: Path, c
     assert [record.value for record in read_all(log)] == expected
     assert [record.value for record in read_all(log, 4)] == expected[4:]
     folder.close()
+
+
+def test_a_start_forgets_idle_producers(folder: LogFolder) -> None:
+    """A start after producer.id.expiration.ms, a day by default, leaves out the idle producers of the snapshot."""
+    append(folder.create(retention_ms=-1), batch(sequence=0, producer_id=1, epoch=0))
+    folder.advance(86_400_000)
+    folder.restart()
+    assert not list(folder.log().producers.active())
+
+
+def test_a_producer_that_was_idle_before_its_last_batch(folder: LogFolder) -> None:
+    """I10: the snapshot says that the producer was idle for too long, and the log that it has written since. A batch
+    from before, of which the answer was lost, is still a duplicate."""
+    log = folder.create(retention_ms=-1)
+    first = batch(sequence=0, producer_id=1, epoch=0)
+    append(log, first)
+    log.roll(NOW_MS)
+    log.flush()
+    folder.advance(86_400_000)
+    append(log, batch(sequence=1, producer_id=1, epoch=0, timestamp_ms=folder.now_ms), now_ms=folder.now_ms)
+    folder.crash()
+    again = append(folder.log(), first, now_ms=folder.now_ms)
+    assert (again.first_offset, again.is_duplicate) == (0, True)
