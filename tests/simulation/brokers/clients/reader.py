@@ -33,7 +33,7 @@ from klamm.protocol.schema.offset_for_leader_epoch_response import OffsetForLead
 from klamm.protocol.types import Offset, TopicPartition
 
 if TYPE_CHECKING:
-    from tests.simulation.brokers.client_world import ClientWorld
+    from tests.simulation.brokers.client_world import ClientWorld, OutdatedLeader
     from tests.simulation.brokers.clients.client import ClientConnection
 
     from klamm.client.config import IsolationLevel
@@ -279,8 +279,10 @@ class Reader(Participant):
         """Asks one leader. It answers only in the leader epoch that the request names, and knows the epochs up to this.
 
         In worlds of replicas, a leader that has not heard of its successor says that its epoch ends where its own log
-        ends, as Kafka's does (`Partition.lastOffsetForLeaderEpoch` of Apache Kafka 4.3). The reader validates again
-        under the next epoch. In all other worlds a leader knows the epoch of each record that was read before.
+        ends, as Kafka's does (`Partition.lastOffsetForLeaderEpoch` of Apache Kafka 4.3). Its log may end before records
+        of an earlier epoch that its successor had and has committed: the former leader holds those below its own high
+        watermark. The reader validates again under the next epoch. In all other worlds a leader knows the epoch of each
+        record that was read before.
         """
         topics: dict[str, OffsetForLeaderTopic] = {}
         for where, leader_epoch, _, _ in asked:
@@ -294,6 +296,7 @@ class Reader(Participant):
             )
         request = OffsetForLeaderEpochRequest(replica_id=-1, topics=list(topics.values()))
         newest = {where: self.world.newest_epoch_at(where, connection.address) for where, *_ in asked}
+        former = {where: self._former_leader(where) for where, *_ in asked}
         answer = await connection.ask(request, OffsetForLeaderEpochResponse)
         found = {
             TopicPartition(topic.topic, partition.partition): partition  # type: ignore[arg-type]
@@ -308,11 +311,21 @@ class Reader(Participant):
                 raise Violation(6, f"{where} was validated in leader epoch {epoch}, and {newest[where]} was known")
             must_know = max(epoch, newest[where])
             known = {offset: of_offset for offset, of_offset in before.items() if of_offset <= must_know}
+            leader = former[where]
+            if leader is not None:
+                known = {offset: of_offset for offset, of_offset in known.items() if offset < leader.high_watermark}
             end = one.leader_epoch, one.end_offset
             self.world.model.partitions[where].check_epoch_end(str(where), self._epochs[where], known, end)
+            if one.end_offset < position and leader is not None:
+                raise Passing("a former leader has fewer records")
             if one.end_offset < position:
                 self._go_back(where, max(one.end_offset, 0))
             self._validated[where] = epoch
+
+    def _former_leader(self, where: TopicPartition) -> OutdatedLeader | None:
+        """Returns the broker that is asked, if it leads the partition in its own metadata only."""
+        asked = self.client.leader_of(where)
+        return None if asked is None else self.world.outdated_leaders(where).get(asked.broker)
 
     def _go_back(self, where: TopicPartition, offset: int) -> None:
         """Sets the position back, because the log was truncated below it."""
