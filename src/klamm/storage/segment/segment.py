@@ -322,13 +322,17 @@ class Segment:
         found = next(scan_headers(self.descriptor, position, self.size_bytes), None)
         if found is None or found.header.last_offset != last_offset:
             raise CorruptIndex(self.base_offset, f"{self.offset_index.path} ends with what is no batch of its log")
-        if found.header.max_timestamp > self._max_timestamp:
-            raise CorruptIndex(self.base_offset, f"{self.time_index.path} ends before {self.offset_index.path} does")
         start = self.offset_index.lookup(self._offset_of_max_timestamp)[1]
-        for _, header in scan_headers(self.descriptor, start, self.size_bytes):
-            if header.last_offset >= self._offset_of_max_timestamp:
-                self.check_time_entry(self._max_timestamp, header)
+        is_checked = False
+        for at, header in scan_headers(self.descriptor, start, self.size_bytes):
+            if at > position and is_checked:
                 break
+            if not is_checked and header.last_offset >= self._offset_of_max_timestamp:
+                self.check_time_entry(self._max_timestamp, header)
+                is_checked = True
+            # After a power failure the files may be of different moments: the time index, of an earlier one.
+            if at <= position and header.max_timestamp > self._max_timestamp:
+                raise CorruptIndex(self.base_offset, f"{self.time_index.path} ends before {self.offset_index.path} does")
         self._bytes_since_index_entry = 0
         return position
 

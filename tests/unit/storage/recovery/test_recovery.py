@@ -14,7 +14,7 @@ from tests.support.log_folder import NOW_MS, ORDERS, LogFolder, append, batch, f
 
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import iterate_batches
-from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
+from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicPartition
 
 
 def _filled(path: Path, counts: list[int], *, segment_bytes: int = 700, leader_epochs: int = 3) -> LogFolder:
@@ -450,3 +450,19 @@ def test_a_producer_that_was_idle_before_its_last_batch(folder: LogFolder) -> No
     folder.crash()
     again = append(folder.log(), first, now_ms=folder.now_ms)
     assert (again.first_offset, again.is_duplicate) == (0, True)
+
+
+def test_a_time_index_of_an_earlier_moment(folder: LogFolder) -> None:
+    """I9: a power failure takes the last bytes of the time index, and not those of the offset index. The last batch
+    that both should have is older than the largest timestamp, which a search finds nevertheless."""
+    log = folder.create(index_interval_bytes=0)
+    for milliseconds in (0, 10, 20, 0):
+        append(log, batch(timestamp_ms=NOW_MS + milliseconds))
+    log.flush()
+    append(log, batch(timestamp_ms=NOW_MS + 20))
+    folder.kill()
+    path = folder.log_files()[0].with_suffix(".timeindex")
+    folder.forget_syncs(above=4)
+    path.write_bytes(path.read_bytes()[:12])
+    folder.start()
+    assert found_by_time(folder.log().search_timestamp(Millis(NOW_MS + 20))) == (NOW_MS + 20, 2, 0)
