@@ -332,7 +332,9 @@ class Segment:
                 is_checked = True
             # After a power failure the files may be of different moments: the time index, of an earlier one.
             if at <= position and header.max_timestamp > self._max_timestamp:
-                raise CorruptIndex(self.base_offset, f"{self.time_index.path} ends before {self.offset_index.path} does")
+                raise CorruptIndex(
+                    self.base_offset, f"{self.time_index.path} ends before {self.offset_index.path} does"
+                )
         self._bytes_since_index_entry = 0
         return position
 

@@ -458,8 +458,8 @@ def test_a_time_index_of_an_earlier_moment(folder: LogFolder) -> None:
     log = folder.create(index_interval_bytes=0)
     for milliseconds in (0, 10, 20, 0):
         append(log, batch(timestamp_ms=NOW_MS + milliseconds))
-    log.flush()
-    append(log, batch(timestamp_ms=NOW_MS + 20))
+    folder.restart()  # a stop in order writes the indexes
+    append(folder.log(), batch(timestamp_ms=NOW_MS + 20))
     folder.kill()
     path = folder.log_files()[0].with_suffix(".timeindex")
     folder.forget_syncs(above=4)
