@@ -253,8 +253,10 @@ class ProducerState:
         ]
 
     def load(self, entries: Iterable[ProducerSnapshotEntry], end_offset: Offset) -> None:
-        """Replaces the state with a snapshot taken at `end_offset`, with the producers that have expired meanwhile: each
-        may have written again above that offset."""
+        """Replaces the state with a snapshot taken at `end_offset`.
+
+        Keeps the producers that have expired meanwhile: each may have written again above that offset.
+        """
         self._producers.clear()
         for entry in entries:
             producer = self._producers.get(entry.producer_id)
