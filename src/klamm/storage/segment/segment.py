@@ -296,8 +296,7 @@ class Segment:
 
     @property
     def has_read_indexes(self) -> bool:
-        """Whether `read_indexes` has nothing to do: entries can be appended."""
-        # A search by time may have read the largest timestamp alone.
+        """Whether entries can be appended. A search by time may have read the largest timestamp alone."""
         return self._max_timestamp != _UNKNOWN and self.offset_index.is_loaded and self.time_index.is_loaded
 
     def read_indexes(self) -> None:
@@ -332,9 +331,7 @@ class Segment:
                 is_checked = True
             # After a power failure the files may be of different moments: the time index, of an earlier one.
             if at <= position and header.max_timestamp > self._max_timestamp:
-                raise CorruptIndex(
-                    self.base_offset, f"{self.time_index.path} ends before {self.offset_index.path} does"
-                )
+                raise CorruptIndex(self.base_offset, f"{self.time_index.path} ends before the offset index does")
         self._bytes_since_index_entry = 0
         return position
 
