@@ -29,6 +29,8 @@ Image = dict[str, bytes | None]
 
 _MOST_STATES: Final = 24
 """Number of states of a folder that are kept since its last sync."""
+_SHORTEST_BLOCK: Final = 8
+"""In bytes, far shorter than those of disks."""
 
 
 class Strike(Enum):
@@ -289,8 +291,9 @@ class Device:
             return written[:cut] if len(written) >= len(durable) else durable
         if draw < 0.85:
             return written[:cut] + bytes(random.randint(cut, len(written)) - cut)
-        # Blocks reach the disk in any order: one in the middle may be missing.
-        until = random.randint(cut, len(written))
+        # Blocks reach the disk in any order: one in the middle may be missing. In a shorter one could be the leader
+        # epoch of a batch alone, which no CRC covers.
+        until = max(random.randint(cut, len(written)), min(cut + _SHORTEST_BLOCK, len(written)))
         return written[:cut] + bytes(until - cut) + written[until:]
 
     # Calls
