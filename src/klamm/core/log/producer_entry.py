@@ -109,6 +109,11 @@ class ProducerEntry:
         """Sequence of the last record written under the current epoch, -1 if there is none."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
+    @property
+    def last_write(self) -> tuple[int, int, int]:
+        """Epoch, timestamp and offset of what the producer wrote last: the value differs after each write."""
+        return self.epoch, self.last_timestamp, self.batches[-1].last_offset if self.batches else _NONE
+
     def find(self, header: BatchHeader) -> WrittenBatch | None:
         """Returns the one of the last five batches that this batch repeats, or None."""
         if header.producer_epoch == self.epoch:

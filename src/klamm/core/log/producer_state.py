@@ -11,7 +11,7 @@ Apache Kafka 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from klamm.core.log.ongoing_transactions import CompletedTransaction, OngoingTransactions
@@ -230,10 +230,25 @@ class ProducerState:
         """Drops producers that have not written for `producer.id.expiration.ms`; returns how many."""
         if self.verifications:
             self.verifications.expire(now_ms, self._expiration_ms)
-        expired = [producer_id for producer_id, entry in self._producers.items() if self._is_expired(entry, now_ms)]
+        expired = self.expired(now_ms)
         for producer_id in expired:
             del self._producers[producer_id]
         return len(expired)
+
+    def expired(self, now_ms: Millis) -> dict[ProducerId, tuple[int, int, int]]:
+        """Returns the producers that have not written for `producer.id.expiration.ms`, each with its `last_write`."""
+        return {
+            ProducerId(producer_id): entry.last_write
+            for producer_id, entry in self._producers.items()
+            if self._is_expired(entry, now_ms)
+        }
+
+    def forget(self, idle: Mapping[ProducerId, tuple[int, int, int]]) -> None:
+        """Drops producers that were found by `expired`, except those that have written since."""
+        for producer_id, last_write in idle.items():
+            entry = self._producers.get(producer_id)
+            if entry is not None and entry.last_write == last_write:
+                del self._producers[producer_id]
 
     def _is_expired(self, entry: ProducerEntry, now_ms: Millis) -> bool:
         return entry.current_transaction_first_offset < 0 and now_ms - entry.last_timestamp >= self._expiration_ms

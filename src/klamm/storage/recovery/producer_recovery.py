@@ -157,6 +157,7 @@ def rebuild_in_steps(  # noqa: PLR0917 - all of a log that bears on it
         if indexes_from is None or offset <= indexes_from:
             producers.load(entries, offset)
             break
+    idle = producers.expired(now_ms)
     snapshot_offset = expected_offset = producers.end_offset
     for index, segment in enumerate(segments):
         if expected_offset < segment.base_offset <= log_start_offset:
@@ -176,7 +177,7 @@ def rebuild_in_steps(  # noqa: PLR0917 - all of a log that bears on it
     producers.end_offset = log_end_offset
     # Not before: a producer that was idle at the snapshot and has written since must keep the batches from before, of
     # which it may send one again.
-    producers.expire(now_ms)
+    producers.forget(idle)
     return newest_offset
 
 
