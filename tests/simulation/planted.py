@@ -32,12 +32,14 @@ class Planted(NamedTuple):
     exceptions: tuple[str, ...] = ()
     """The exceptions of which one may be raised instead, if the bug lets klamm itself fail: each is a part of the last
     line of a traceback, with the type and the text of the exception."""
+    first: int = 1
+    """The first seed: worlds in which a rare bug matters may be rare."""
 
 
 def assert_is_found(kind: str, bug: str, expected: Planted) -> None:
     """Plants a bug, and asserts that the first failure of a world is one of the expected ones, with a readable
     report."""
-    for seed in range(1, expected.seeds + 1):
+    for seed in range(expected.first, expected.first + expected.seeds):
         outcome = run_seed(seed, kind=kind, bug=bug)
         if outcome.invariant is not None:
             assert _is_expected(outcome, expected), (

@@ -78,8 +78,6 @@ _UNREGISTRATION_CHANCE: Final = 0.3
 _DELETION_CHANCE: Final = 0.4
 _COMPACTION_CHANCE: Final = 0.4
 _UNCLEAN_CHANCE: Final = 0.15
-_ELECTOR_CHANCE: Final = 0.5
-"""How many worlds with unclean elections have an administrator who requests them: `Returns` need worlds without."""
 _DISK_CHANCE: Final = 0.3
 _LAPSE_CHANCE: Final = 0.4
 _SLOW_LAG_MS: Final = 5_000
@@ -285,9 +283,8 @@ class ReplicaWorld(FormerLeaders):
             self.administrator = ReplicaAdministrator(self, "administrator")
         if cluster.has_deletions:
             RecordDeleter(self, "deleter", self._of_deletions)
-        of_elections = Random(f"elections of {self.seed}")
-        if cluster.has_unclean_elections and of_elections.random() < _ELECTOR_CHANCE:
-            UncleanElector(self, "elector", of_elections)
+        if cluster.has_unclean_elections:
+            UncleanElector(self, "elector", Random(f"elections of {self.seed}"))
 
     def _trouble(self) -> None:
         super()._trouble()

@@ -1,4 +1,5 @@
-"""An administrator who asks for unclean elections again and again, also in the moment after a leader has failed."""
+"""An administrator who asks for unclean elections in the moment in which one could lose records: the sessions of all
+in-sync replicas have ended, nobody has decided anything yet, and an eligible leader replica is live."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["UncleanElector"]
 
 _UNCLEAN: Final = 1
-_LONGEST_PAUSE_S: Final = 0.005
+_LOOK_S: Final = 0.001
 _ANSWERS: Final = frozenset({ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED, ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE})
 
 
@@ -40,9 +41,20 @@ class UncleanElector(Participant):
         ]
         request = ElectLeadersRequest(election_type=_UNCLEAN, topic_partitions=topics, timeout_ms=5_000)
         while not self.world.is_ending:
-            await asyncio.sleep(self._draw.random() * _LONGEST_PAUSE_S)
-            await self._elect(request)
+            await asyncio.sleep(self._draw.random() * _LOOK_S)
+            if self._is_moment():
+                await self._elect(request)
         self.is_finished = True
+
+    def _is_moment(self) -> bool:
+        image = self.world.checks.image
+        return any(
+            live.isdisjoint(partition.isr) and not live.isdisjoint(partition.elr)
+            for live in [image.live.keys()]
+            for name in self.world.plan.topics
+            if name in image.topics
+            for partition in image.topics[name].partitions
+        )
 
     async def _elect(self, request: ElectLeadersRequest) -> None:
         try:
