@@ -1,5 +1,5 @@
 """An administrator who asks for unclean elections in the moment in which one could lose records: the sessions of all
-in-sync replicas have ended, nobody has decided anything yet, and an eligible leader replica is live."""
+in-sync replicas have ended, no broker has decided anything yet, and an eligible leader replica is live."""
 
 from __future__ import annotations
 
