@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.brokers.clients import streams
 from tests.simulation.brokers.clients.client import Leader
 from tests.simulation.brokers.clients.member import Member
-from tests.simulation.brokers.clients.reader import Reader
+from tests.simulation.brokers.clients.reader import Passing, Reader
 from tests.simulation.brokers.clients.streams import StreamReader
 from tests.simulation.brokers.model import Model
 from tests.simulation.clusters.replicated import ReplicaWorld
@@ -43,10 +43,15 @@ class _World(ReplicaWorld):
     Readers have read the records 5 and 6 of epoch 3, and 7 of epoch 4.
     """
 
-    def __init__(self, *, known: int, has_timed_out: bool) -> None:  # the base class would start brokers
+    def __init__(  # the base class would start brokers
+        self, *, known: int, has_timed_out: bool, high_watermark: int = 7
+    ) -> None:
         self.addresses = (ADDRESS, ("broker-2", 9092))
         metadata = Stub(image=_image(ONE if known == 3 else TWO, known))
-        machines = {ONE: Stub(address=ADDRESS, is_alive=True, context=Stub(metadata=metadata))}
+        partition = Stub(leads=known == 3, leader_epoch=known, log=Stub(high_watermark=high_watermark))
+        partitions = Stub(by_name={"topic": Stub(partitions=[partition])})
+        context = Stub(metadata=metadata, partitions=partitions)
+        machines = {ONE: Stub(address=ADDRESS, is_alive=True, context=context)}
         self.machines = cast("Any", machines)
         self.checks = cast("Any", Stub(image=_image(TWO, 4)))
         self._sessions = cast("Any", {ONE: Stub(has_timed_out=has_timed_out, is_over=has_timed_out)})
@@ -196,7 +201,7 @@ class _Reader(Reader):
         self._epochs = {WHERE: 3}
         self.validated = self._validated = {}
         self._answer = EpochEndOffset(leader_epoch=LeaderEpoch(3), end_offset=end)
-        leader = Stub(epoch=led)
+        leader = Stub(epoch=led, broker=ONE)
         self.client = cast("Any", Stub(leader_of=lambda where: leader, connections=self._connections))
 
     async def _connections(self, wheres: object) -> list[tuple[object, object]]:
@@ -217,6 +222,16 @@ def test_a_former_leader_that_knows_of_no_other_validates_positions_in_its_own_e
     asyncio.run(reader.validate())
     assert reader.positions == {WHERE: 7}
     assert reader.validated == {WHERE: 3}
+
+
+def test_a_former_leader_may_lack_records_that_its_successor_has_committed() -> None:
+    """The successor had the last records of an earlier epoch, the former leader did not, and they were not committed
+    under it. The reader asks again, and does not go back."""
+    reader = _Reader(_World(known=3, has_timed_out=False, high_watermark=6), led=3, end=6)
+    with pytest.raises(Passing, match="a former leader has fewer records"):
+        asyncio.run(reader.validate())
+    assert reader.positions == {WHERE: 7}
+    assert reader.validated == {}
 
 
 @pytest.mark.parametrize(

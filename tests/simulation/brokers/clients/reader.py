@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from klamm.client.config import IsolationLevel
 
-__all__ = ["Reader"]
+__all__ = ["Passing", "Reader"]
 
 _FETCH: Final = 1
 _FLEXIBLE_FROM: Final = 12
