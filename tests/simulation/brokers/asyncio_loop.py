@@ -200,6 +200,8 @@ class Threads:
             return  # A shutdown has already run or cancelled the job.
         self._jobs.remove(entry)
         future, job, arguments = entry
+        if not future.set_running_or_notify_cancel():
+            return
         try:
             outcome = job(*arguments)
         except Exception as error:
