@@ -48,9 +48,9 @@ class UncleanElector(Participant):
 
     def _is_moment(self) -> bool:
         image = self.world.checks.image
+        live = image.live.keys()
         return any(
             live.isdisjoint(partition.isr) and not live.isdisjoint(partition.elr)
-            for live in [image.live.keys()]
             for name in self.world.plan.topics
             if name in image.topics
             for partition in image.topics[name].partitions
