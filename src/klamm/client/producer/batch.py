@@ -7,6 +7,7 @@ copied.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Final, NamedTuple
@@ -38,6 +39,7 @@ __all__ = [
     "PendingBatch",
     "ProducerIdentity",
     "StampedBatch",
+    "check_record",
     "record_size_bytes",
     "stamp",
 ]
@@ -92,6 +94,18 @@ def record_size_bytes(key: bytes | None, value: bytes | None, headers: Sequence[
     for name, content in headers:
         size += _HEADER_OVERHEAD_BYTES + 4 * len(name) + (0 if content is None else len(content))
     return size
+
+
+def check_record(record: UnstampedRecord) -> None:
+    """Raises `TypeError` if the record can't be encoded. Otherwise the error would come in a later call, and stop the
+    records behind this one."""
+    try:
+        encode_batch([record])
+    except (TypeError, ValueError, AttributeError, struct.error) as error:
+        raise TypeError(
+            f"a record has a key and a value of bytes or None, a timestamp in whole milliseconds, and headers of a "
+            f"text and bytes or None each: {error}"
+        ) from error
 
 
 class BatchState(Enum):

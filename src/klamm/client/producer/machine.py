@@ -130,7 +130,7 @@ class ProducerMachine:
         """Adds a record. Returns None if `buffer.memory` is full: then all batches are sent without linger, and the
         caller tries again when one has ended.
 
-        Raises `RecordTooLarge`, and the error that stopped the producer or its transaction.
+        Raises `RecordTooLarge`, `TypeError`, and the error that stopped the producer or its transaction.
         """
         self._check_send()
         delivery = self._accumulator.append(topic_partition, record, now)
@@ -230,7 +230,8 @@ class ProducerMachine:
             self._send_transactional(now)
             self._sender.requests(now, lambda *arguments: self._send_produce(now, *arguments))
             # Last, because the sender finds out which leaders are missing.
-            self._send_metadata(now)
+            if self.failure is None:
+                self._send_metadata(now)
         except UnsupportedByBroker as error:
             self.fail(error)
         actions = self._actions[:]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.support.cluster_model import OFFERS_V2, TOPIC, ClusterModel
 from tests.support.producer_world import ProducerWorld, Script
 
 from klamm.client.config import ClientConfig
+from klamm.client.coordinator import GROUP
+from klamm.client.errors import AuthenticationFailed
 from klamm.client.producer.errors import (
     DeliveryRefused,
     DeliveryTimedOut,
@@ -23,15 +26,18 @@ from klamm.client.producer.errors import (
 from klamm.client.producer.machine import ProducerMachine
 from klamm.client.producer.outcome import Delivery, Operation
 from klamm.client.producer.producer_config import ProducerConfig
+from klamm.client.producer.transactions import OffsetToCommit
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.record_batch import read_batch_header
 from klamm.protocol.records import encode_batch
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
 from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
-from klamm.protocol.types import PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
+from klamm.protocol.types import Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
 
 CLIENT = ClientConfig((("one", 9092),), request_timeout_ms=500)
 PLACE = TopicPartition(TOPIC, PartitionIndex(0))
-PRODUCE, METADATA, END_TXN = 0, 3, 26
+PRODUCE, METADATA, FIND_COORDINATOR, END_TXN = 0, 3, 10, 26
 
 
 def new_world(*, second_protocol: bool = True, **settings: object) -> ProducerWorld:
@@ -414,3 +420,65 @@ def test_an_upgrade_to_the_second_protocol_gets_a_new_epoch() -> None:
     assert world.model.transactions["x"].epoch == 2
     world.settle(1000)
     assert world.model.partitions[0].committed() == [b"v", b"v"]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        (1, None, "text", ()),
+        (1, "key", b"v", ()),
+        (1.5, None, b"v", ()),
+        (2**63, None, b"v", ()),
+        (1, None, b"v", [("name", "text")]),
+    ],
+)
+def test_a_record_that_can_not_be_encoded_is_refused_at_once(record: Any) -> None:
+    """A record of wrong types is refused by the call that sends it, and stops no other record."""
+    world = new_world()
+    with pytest.raises(TypeError, match="bytes or None"):
+        world.machine.send(PLACE, record, world.now)
+    delivery = send(world)
+    flush(world)
+    assert delivery.offset == 0
+    kept = world.machine.send(PLACE, (1, bytearray(b"k"), memoryview(b"v"), [("name", b"")]), world.now)  # type: ignore[arg-type]
+    flush(world)
+    assert kept is not None
+    assert kept.offset == 1
+
+
+def test_a_failed_producer_opens_no_connection() -> None:
+    """A producer that a broker does not accept any more asks for no metadata, since each connection would be refused
+    again."""
+    world = new_world()
+    send(world)
+    flush(world)
+    world.machine.fail(AuthenticationFailed("the password was changed"))
+    for pipe in list(world._pipes.values()):
+        world._break(pipe)
+    asked = len(world.sent)
+    world.settle(600_000)
+    assert len(world.sent) == asked
+    assert not world._pipes
+
+
+def test_a_refused_group_does_not_stop_an_abort() -> None:
+    """The refusal to name a group's coordinator that comes after the call of abort does not end the producer."""
+    world = new_world(transactional_id="x")
+    complete(world, world.machine.init_transactions())
+    begin(world)
+    send(world)
+    flush(world)
+    find = world.model._find_coordinator
+
+    def refuse_groups(request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
+        answer = find(request, version)
+        if request.key_type == GROUP:
+            answer.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return answer
+
+    world.model._find_coordinator = refuse_groups  # type: ignore[method-assign]
+    offsets = world.machine.send_offsets({PLACE: OffsetToCommit(Offset(1))}, "g", None)
+    world.run(until(lambda: [request.api_key for request in world.sent].count(FIND_COORDINATOR) == 2))
+    complete(world, world.machine.end_transaction(commits=False))
+    assert isinstance(offsets.error, TransactionAborted)
+    begin(world)
