@@ -17,11 +17,12 @@ from klamm import Broker
 from klamm.client.cluster_view import PartitionLeader
 from klamm.client.config import Address, ClientConfig
 from klamm.client.connection import Connection
-from klamm.client.errors import GaveUp, PartitionMissing
+from klamm.client.conversation import Conversation
+from klamm.client.errors import AuthenticationFailed, GaveUp, PartitionMissing
 from klamm.client.producer import metadata_refresh
 from klamm.client.producer import producer as producer_module
 from klamm.client.producer.aio_producer import AsyncProducer
-from klamm.client.producer.errors import BufferFull, DeliveryTimedOut, ProducerClosed
+from klamm.client.producer.errors import BufferFull, DeliveryTimedOut, ProducerClosed, ProducerFailed
 from klamm.client.producer.producer import BlockingProducer
 from klamm.client.producer.producer_config import ProducerConfig
 from klamm.protocol.records import encode_batch
@@ -290,5 +291,130 @@ def test_an_added_partition_is_found(broker: Broker) -> None:
             assert await producer.delivered(await producer.send("asyncio", b"v", partition=2)) == 0
             with pytest.raises(PartitionMissing, match="has no partition 3: it has 3"):
                 await producer.send("asyncio", b"v", partition=3)
+
+    asyncio.run(run())
+
+
+def test_brokers_that_never_answer_do_not_hold_the_caller() -> None:
+    """Both brokers accept connections and never answer. An attempt takes longer than the pauses, so that there is
+    always a broker to try next. The caller gets its error after `max.block.ms` all the same."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        client = ClientConfig(
+            (one.getsockname(), two.getsockname()), request_timeout_ms=200, retry_backoff_ms=1, retry_backoff_max_ms=5
+        )
+        producer = BlockingProducer(ProducerConfig(client, max_block_ms=500))
+        with pytest.raises(PartitionMissing, match="is a broker reachable"):
+            producer.send("t", b"v")
+        producer.close(Millis(0))
+
+
+def test_an_interrupted_call_can_be_repeated(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that is interrupted while it opens a connection, as by Ctrl-C in a notebook, can be repeated."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with BlockingProducer(reachable(broker, max_block_ms=5_000)) as producer:
+        with monkeypatch.context() as interrupted:
+            interrupted.setattr(producer_module, "Connection", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                producer.send("t", b"v", partition=0)
+        delivery = producer.send("t", b"v", partition=0)
+    assert delivery.offset == 0
+
+
+def test_an_interrupted_abort_closes_the_producer(nowhere: ClientConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second interruption, during the abort that follows the first one, closes the producer."""
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BlockingProducer, "abort_transaction", interrupt)
+    producer = BlockingProducer(ProducerConfig(nowhere, transactional_id="x"))
+    with pytest.raises(KeyboardInterrupt), producer:
+        raise RuntimeError
+    with pytest.raises(ProducerClosed):
+        producer.flush()
+
+
+def test_a_cancelled_abort_closes_the_asyncio_producer(nowhere: ClientConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that is cancelled again, during the abort that follows the first cancellation, closes its producer."""
+
+    async def wait(_: object) -> None:
+        await asyncio.sleep(60)
+
+    async def use(producer: AsyncProducer) -> None:
+        async with producer:
+            await asyncio.sleep(60)
+
+    async def run() -> None:
+        producer = AsyncProducer(ProducerConfig(nowhere, transactional_id="x"))
+        task = asyncio.create_task(use(producer))
+        for _ in range(2):
+            await asyncio.sleep(0.05)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(ProducerClosed):
+            await producer.flush()
+
+    monkeypatch.setattr(AsyncProducer, "abort_transaction", wait)
+    asyncio.run(run())
+
+
+def test_a_closed_producer_refuses_a_partition_that_it_does_not_know(broker: Broker) -> None:
+    """A producer that is closed refuses a record for a partition that its metadata do not have."""
+    with BlockingProducer(reachable(broker)) as producer:
+        producer.partitions_of("t")
+    with pytest.raises(ProducerClosed):
+        producer.send("t", b"v", partition=9)
+
+
+@pytest.mark.timeout(30)
+def test_a_closed_asyncio_producer_waits_for_no_metadata(broker: Broker) -> None:
+    """A call that waits for newer metadata ends when the producer is closed, and a later call is refused."""
+
+    async def run() -> None:
+        producer = AsyncProducer(reachable(broker))
+        await producer.partitions_of("t")
+        waiting = asyncio.create_task(producer.partitions_of("t", at_least=9))
+        await asyncio.sleep(0)
+        await producer.close()
+        with pytest.raises(ProducerClosed):
+            await waiting
+        with pytest.raises(ProducerClosed):
+            await producer.send("t", b"v", partition=9)
+
+    asyncio.run(run())
+
+
+def refuse_renewal(_: object) -> Iterator[object]:
+    """Takes the place of `Conversation.reauthentication`."""
+    raise AuthenticationFailed("the password was changed")
+    yield
+
+
+def test_a_refused_renewal_ends_the_records_at_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker refuses to renew a session (KIP-368): records fail at once, not after `request.timeout.ms`."""
+    with BlockingProducer(reachable(broker)) as producer:
+        producer.send("t", b"v", partition=0)
+        producer.flush()
+        monkeypatch.setattr(Conversation, "reauthentication", refuse_renewal)
+        delivery = producer.send("t", b"v", partition=0)
+        producer.flush(Millis(5_000))
+        assert isinstance(delivery.error, ProducerFailed)
+
+
+def test_a_refused_renewal_ends_the_records_at_once_asyncio(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The asyncio producer fails its records at once, too, if a broker refuses to renew a session."""
+
+    async def run() -> None:
+        async with AsyncProducer(reachable(broker)) as producer:
+            await producer.send("t", b"v", partition=0)
+            await producer.flush()
+            monkeypatch.setattr(Conversation, "reauthentication", refuse_renewal)
+            delivery = await producer.send("t", b"v", partition=0)
+            await producer.flush(Millis(5_000))
+            assert isinstance(delivery.error, ProducerFailed)
 
     asyncio.run(run())
