@@ -195,6 +195,25 @@ def test_lingering_records_leave_by_themselves_or_with_poll(broker: Broker) -> N
         assert delivery.offset == 1
 
 
+def lead(producer: BlockingProducer, index: int, address: Address) -> None:
+    """Makes the producer take a broker at this address for the leader of a partition of the topic t."""
+    view, broker = producer._machine.view, BrokerId(99)
+    topic = view.topic("t")
+    assert topic is not None
+    leaders = list(topic.partitions)
+    leaders[index] = PartitionLeader(broker, leaders[index].epoch)
+    view._addresses[broker] = address
+    view._topics["t"] = topic._replace(partitions=tuple(leaders))
+
+
+def ends_of(broker: Broker, topic: str) -> list[int]:
+    """Returns the end of each of both partitions."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
+    ends = [consumer.get_watermark_offsets(Place(topic, index), 30)[1] for index in range(2)]
+    consumer.close()
+    return ends
+
+
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_broker_that_hangs_makes_no_other_one_overdue(broker: Broker, *, is_written: bool) -> None:
     """While a connection is opened to a broker that never answers, the answer of another broker may wait for longer
@@ -206,12 +225,7 @@ def test_a_broker_that_hangs_makes_no_other_one_overdue(broker: Broker, *, is_wr
     with socket.create_server(("127.0.0.1", 0)) as hanging, BlockingProducer(config) as producer:
         producer.send_batch("t", 0, batch)
         producer.flush()
-        view, of_hanging = producer._machine.view, BrokerId(99)
-        topic = view.topic("t")
-        assert topic is not None
-        leaders = (topic.partitions[0], PartitionLeader(of_hanging, topic.partitions[0].epoch))
-        view._addresses[of_hanging] = hanging.getsockname()
-        view._topics["t"] = topic._replace(partitions=leaders)
+        lead(producer, 1, hanging.getsockname())
         # Both requests are due at once: one is sent, and the connection for the other one opened.
         now = Millis(time.monotonic_ns() // 1_000_000)
         producer._machine.send_batch(TopicPartition("t", PartitionIndex(0)), batch, now)
@@ -229,10 +243,7 @@ def test_a_broker_that_hangs_makes_no_other_one_overdue(broker: Broker, *, is_wr
             producer.send_batch("t", 1, batch)
             producer.flush()
 
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
-    ends = [consumer.get_watermark_offsets(Place("t", index), 30)[1] for index in range(2)]
-    consumer.close()
-    assert ends == [2, 1]
+    assert ends_of(broker, "t") == [2, 1]
 
 
 @pytest.mark.timeout(60)
@@ -306,6 +317,28 @@ def test_brokers_that_never_answer_do_not_hold_the_caller() -> None:
         with pytest.raises(PartitionMissing, match="is a broker reachable"):
             producer.send("t", b"v")
         producer.close(Millis(0))
+
+
+def test_a_broker_that_hangs_keeps_no_request_back(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that is due together with a connection that fails is sent in the same call: a long pause of the caller
+    after it does not make it overdue, and nothing is written twice."""
+    paused = 0
+    real_now = producer_module._now
+    monkeypatch.setattr(producer_module, "_now", lambda: Millis(real_now() + paused))
+    client = ClientConfig.from_mapping({"bootstrap.servers": broker.bootstrap_servers, "request.timeout.ms": "300"})
+    config = ProducerConfig(client, acks=1, enable_idempotence=False, allow_auto_create_topics=True)
+    with socket.create_server(("127.0.0.1", 0)) as hanging, BlockingProducer(config) as producer:
+        producer.send_batch("t", 1, finished_batch(b"v"))
+        producer.flush()
+        lead(producer, 0, hanging.getsockname())
+        producer._machine.send_batch(
+            TopicPartition("t", PartitionIndex(0)), finished_batch(b"v"), producer_module._now()
+        )
+        producer.send_batch("t", 1, finished_batch(b"v"))
+        time.sleep(0.3)
+        paused = 31_000
+        producer.flush()
+    assert ends_of(broker, "t") == [1, 2]
 
 
 def test_an_interrupted_call_can_be_repeated(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:

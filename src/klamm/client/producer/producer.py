@@ -17,7 +17,7 @@ from typing import Final
 from klamm.client.config import Address
 from klamm.client.connection import Connection
 from klamm.client.errors import ConnectionFailed
-from klamm.client.producer.actions import Action, Connect, Disconnect, Send
+from klamm.client.producer.actions import Connect, Disconnect, Send
 from klamm.client.producer.batch import ProducerIdentity
 from klamm.client.producer.errors import ProducerClosed
 from klamm.client.producer.front import ProducerFront
@@ -55,8 +55,7 @@ class BlockingProducer:
         self._config = config
         self._selector = selectors.DefaultSelector()
         self._wires: dict[Address, Wire] = {}
-        self._actions: deque[Action] = deque()
-        """What the machine asks, and is not done yet."""
+        self._to_open: deque[Address] = deque()
         self._due: float = 0
         self._acted_at = _now()
         """The end of the last call that sent and received."""
@@ -297,30 +296,32 @@ class BlockingProducer:
             self._exchange(key.data)
 
     def _act(self) -> None:
-        """Does what the machine asks. Ends at a connection that fails, because the next one may take as long, and the
-        caller may have no more time."""
-        while (action := self._next_action()) is not None:
-            if isinstance(action, Connect):
-                began_at = _now()
-                self._connect(action.address)
-                # That may have taken long: read the answers of other brokers before they count as overdue.
-                self._skip_unwritten(Millis(_now() - began_at))
-                self._exchange_ready(_AT_ONCE)
-                if action.address not in self._wires:
+        """Does what the machine asks, up to a connection that fails: the next one may take as long, and the caller may
+        have no more time."""
+        while True:
+            actions = self._machine.poll(_now())
+            self._to_open.extend(action.address for action in actions if isinstance(action, Connect))
+            for action in actions:
+                if isinstance(action, Send):
+                    self._send(action)
+                elif isinstance(action, Disconnect):
+                    self._disconnect(action.address)
+            if self._to_open:
+                if not self._open(self._to_open.popleft()):
                     self._due = _AT_ONCE
                     break
-            elif isinstance(action, Send):
-                self._send(action)
-            elif isinstance(action, Disconnect):
-                self._disconnect(action.address)
-        else:
-            self._due = self._machine.next_time()
+            elif not actions:
+                self._due = self._machine.next_time()
+                break
         self._acted_at = _now()
 
-    def _next_action(self) -> Action | None:
-        if not self._actions:
-            self._actions.extend(self._machine.poll(_now()))
-        return self._actions.popleft() if self._actions else None
+    def _open(self, address: Address) -> bool:
+        began_at = _now()
+        self._connect(address)
+        # That may have taken long: read the answers of other brokers before they count as overdue.
+        self._skip_unwritten(Millis(_now() - began_at))
+        self._exchange_ready(_AT_ONCE)
+        return address in self._wires
 
     def _connect(self, address: Address) -> None:
         try:
