@@ -482,3 +482,30 @@ def test_a_refused_group_does_not_stop_an_abort() -> None:
     complete(world, world.machine.end_transaction(commits=False))
     assert isinstance(offsets.error, TransactionAborted)
     begin(world)
+
+
+@pytest.mark.parametrize("topic", [b"t", None, "\udc00"])
+def test_a_topic_that_is_no_text_is_refused_at_once(topic: Any) -> None:
+    """A topic whose name can't be encoded is refused by the call that names it, and no later request names it."""
+    world = new_world()
+    with pytest.raises((TypeError, UnicodeEncodeError)):
+        world.machine.partition_count(topic)
+    delivery = send(world)
+    flush(world)
+    assert delivery.error is None
+
+
+@pytest.mark.parametrize(
+    ("offsets", "group"), [({PLACE: 17}, "g"), ({PLACE: OffsetToCommit(Offset(17))}, None), ({"t": 17}, "g")]
+)
+def test_offsets_that_can_not_be_encoded_are_refused_at_once(offsets: Any, group: Any) -> None:
+    """Offsets of wrong types are refused by their own call, and the transaction can be committed without them."""
+    world = new_world(transactional_id="x")
+    complete(world, world.machine.init_transactions())
+    begin(world)
+    send(world)
+    with pytest.raises(TypeError, match="OffsetToCommit"):
+        world.machine.send_offsets(offsets, group, None)
+    complete(world, world.machine.end_transaction(commits=True))
+    world.settle(1000)
+    assert world.model.partitions[0].committed() == [b"v"]
