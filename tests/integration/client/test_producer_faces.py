@@ -451,3 +451,30 @@ def test_a_refused_renewal_ends_the_records_at_once_asyncio(broker: Broker, monk
             assert isinstance(delivery.error, ProducerFailed)
 
     asyncio.run(run())
+
+
+def test_a_failed_producer_waits_for_no_metadata(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer that a broker does not accept any more says so at once, also where it would wait for newer
+    metadata."""
+    monkeypatch.setattr(metadata_refresh, "_MAXIMUM_AGE_MS", 1)
+    producer = BlockingProducer(reachable(broker))
+    producer.partitions_of("t")
+    producer._machine.fail(AuthenticationFailed("the password was changed"))
+    began_at = time.monotonic()
+    with pytest.raises(ProducerFailed):
+        producer.partitions_of("t")
+    with pytest.raises(ProducerFailed):
+        producer.send("t", b"v", partition=9)
+    assert time.monotonic() - began_at < 5
+    producer.close()
+
+    async def run() -> None:
+        async with AsyncProducer(reachable(broker)) as producer:
+            await producer.partitions_of("t")
+            waiting = asyncio.create_task(producer.partitions_of("t", at_least=9))
+            await asyncio.sleep(0)
+            producer._machine.fail(AuthenticationFailed("the password was changed"))
+            with pytest.raises(ProducerFailed):
+                await asyncio.wait_for(waiting, 5)
+
+    asyncio.run(run())

@@ -110,17 +110,18 @@ class ProducerMachine:
     def metadata_are_old(self, now: Millis) -> bool:
         """Returns whether the metadata have reached their maximum age. A face that does not act by itself waits for
         newer ones then, or calls `keep_metadata`."""
-        return self._metadata.is_old(now)
+        return not self._transactions.has_failed and self._metadata.is_old(now)
 
     def keep_metadata(self, now: Millis) -> None:
         """Lets the present metadata count as new: no broker has answered."""
         self._metadata.keep(now)
 
     def refresh_topic(self, topic: str, now: Millis) -> Callable[[], bool]:
-        """Requests the metadata of a known topic again. Returns a function that tells whether they have arrived."""
+        """Requests the metadata of a known topic again. Returns a function that tells whether they have arrived,
+        or never will because the producer has failed."""
         self._metadata.used(topic, now)
         request = self._metadata.refresh()
-        return lambda: self._metadata.answered_request >= request
+        return lambda: self._transactions.has_failed or self._metadata.answered_request >= request
 
     def forget_topic(self, topic: str) -> None:
         """Stops asking for a topic that does not exist."""
