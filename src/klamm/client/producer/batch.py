@@ -151,6 +151,7 @@ class PendingBatch:
         "size_bytes",
         "state",
         "topic_partition",
+        "whole_may_be_written",
     )
 
     def __init__(self, topic_partition: TopicPartition, now: Millis) -> None:
@@ -178,6 +179,8 @@ class PendingBatch:
         """A batch to send again waits until this time."""
         self.may_be_written = False
         """Whether an earlier attempt may have been written although it was not acknowledged."""
+        self.whole_may_be_written = False
+        """Whether the batch is a part of one that may be written as a whole."""
         self.reason = ""
         """Why the last attempt failed, for messages."""
         self.parts: tuple[tuple[int, PendingBatch], ...] = ()
@@ -252,6 +255,7 @@ class PendingBatch:
             part.state = BatchState.CLOSED
             part.reserved_bytes = part.size_bytes
             part.attempts = self.attempts
+            part.may_be_written = part.whole_may_be_written = self.may_be_written
         self.parts = tuple(starts)
         self._hand_callbacks_to(parts)
         return parts

@@ -509,3 +509,44 @@ def test_offsets_that_can_not_be_encoded_are_refused_at_once(offsets: Any, group
     complete(world, world.machine.end_transaction(commits=True))
     world.settle(1000)
     assert world.model.partitions[0].committed() == [b"v"]
+
+
+def test_a_batch_that_may_be_written_is_not_written_in_parts() -> None:
+    """A batch is written, its answer is lost, and the broker finds the next attempt too large, because the limit was
+    lowered meanwhile. The records fail and are not written a second time; the next batch continues."""
+    world = new_world()
+    send(world)
+    flush(world)
+    world.faults.lost_answers = 1
+    deliveries = [world.machine.send(PLACE, (1, None, b"%d" % number, ()), world.now) for number in range(3)]
+    flushed = world.machine.flush()
+    world.run(until(lambda: len(world.model.partitions[0].records) == 4))
+    world.heal()
+    world.model.partitions[0].largest_batch_bytes = 80
+    complete(world, flushed)
+    for delivery in deliveries:
+        assert delivery is not None
+        assert isinstance(delivery.error, DeliveryRefused)
+        assert "may have been written" in str(delivery.error)
+    after = send(world)
+    flush(world)
+    assert after.offset == 4
+    assert [value for value, _, _ in world.model.partitions[0].records] == [b"v", b"0", b"1", b"2", b"v"]
+
+
+def test_a_batch_whose_connection_broke_is_split() -> None:
+    """A batch that is too large may have been sent before: its connection broke. It is written in parts, because no
+    attempt was written."""
+    world = new_world()
+    send(world)
+    flush(world)
+    world.model.partitions[0].largest_batch_bytes = 80
+    world.faults.breaks = 1
+    deliveries = [world.machine.send(PLACE, (1, None, b"%d" % number, ()), world.now) for number in range(3)]
+    flushed = world.machine.flush()
+    sent = len(produced(world))
+    world.run(until(lambda: len(produced(world)) > sent))
+    world.run(until(lambda: not world._pipes))
+    world.heal()
+    complete(world, flushed)
+    assert [delivery.offset for delivery in deliveries if delivery is not None] == [1, 2, 3]
