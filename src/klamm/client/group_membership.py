@@ -144,8 +144,8 @@ class ClassicMember:
     def leave(self, reason: str, patience_ms: int) -> ErrorCode:
         """Leaves the group, over a new connection, so that another thread may be in a call meanwhile.
 
-        Asks again for up to `patience_ms` if the coordinator has moved or stopped, or loads its groups. So it may return
-        NOT_COORDINATOR, and raises `GaveUp` if no coordinator can be reached.
+        Asks again for up to `patience_ms` if the coordinator has moved or stopped, or loads its groups. So it may
+        return NOT_COORDINATOR, and raises `GaveUp` if no coordinator can be reached.
         """
         if not self.member_id:
             return ErrorCode.NONE
