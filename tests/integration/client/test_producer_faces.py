@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from klamm import Broker
+from klamm.client.aio import AsyncConnection
 from klamm.client.cluster_view import PartitionLeader
 from klamm.client.config import Address, ClientConfig
 from klamm.client.connection import Connection
@@ -476,5 +477,23 @@ def test_a_failed_producer_waits_for_no_metadata(broker: Broker, monkeypatch: py
             producer._machine.fail(AuthenticationFailed("the password was changed"))
             with pytest.raises(ProducerFailed):
                 await asyncio.wait_for(waiting, 5)
+
+    asyncio.run(run())
+
+
+def test_an_unexpected_error_of_a_connection_reaches_the_caller(
+    nowhere: ClientConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that no connection should raise ends the asyncio producer; its callers do not wait for the
+    connection."""
+
+    async def fail(*_: object) -> None:
+        raise ValueError("a timeout of 0")
+
+    async def run() -> None:
+        monkeypatch.setattr(AsyncConnection, "open", fail)
+        async with AsyncProducer(ProducerConfig(nowhere, max_block_ms=5_000)) as producer:
+            with pytest.raises(ProducerFailed, match="a timeout of 0"):
+                await producer.send("t", b"v")
 
     asyncio.run(run())

@@ -301,7 +301,8 @@ class AsyncProducer:
             connection = await AsyncConnection.open(address, self._config.client)
         except ConnectionFailed as error:
             self._machine.disconnected(address, error, self._now())
-        except KlammError as error:
+        except Exception as error:
+            # No caller sees what this task raises, so that it would wait for the connection.
             self._machine.fail(error)
         else:
             self._connections[address] = connection
