@@ -124,9 +124,9 @@ class AsyncConnection:
         try:
             async with asyncio.timeout(timeout_s):
                 transport, _ = await self._loop.create_connection(lambda: self._wire, *address)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # UnicodeError: the host can't be a name
             raise ConnectionFailed(
-                f"no connection to the broker at {self.peer}: {error or 'timed out'}. "
+                f"no connection to the broker at {self.peer}: {str(error) or 'timed out'}. "
                 "Is a broker running there, and is the address right?"
             ) from error
         connected = transport.get_extra_info("socket")
@@ -212,6 +212,9 @@ class AsyncConnection:
                 async with asyncio.timeout_at(pending.deadline):
                     await waiter
             except TimeoutError:
+                # The loop may have been busy until the deadline: a response that has arrived counts.
+                if (answer := self._take(pending)) is not None:
+                    return answer
                 error = self._conversation.timed_out()
                 self._wire.fail(error)
                 raise error from None

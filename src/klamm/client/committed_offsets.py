@@ -48,7 +48,8 @@ _OUT_OF_DATE: Final = (
     ErrorCode.FENCED_INSTANCE_ID,
     ErrorCode.STALE_MEMBER_EPOCH,
 )
-_MOVED: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+# A coordinator that can't replicate a commit in time may be cut off from the brokers that have elected another one.
+_MOVED: Final = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT)
 _NO_MEMBER: Final = MemberEpoch(-1, "")
 
 

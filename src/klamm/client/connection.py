@@ -54,7 +54,7 @@ class Connection:
         timeout_ms = self._config.socket_connection_setup_timeout_ms
         try:
             connected = socket.create_connection(address, timeout=timeout_ms / 1000)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # UnicodeError: the host can't be a name
             raise ConnectionFailed(
                 f"no connection to the broker at {self.peer}: {error}. "
                 "Is a broker running there, and is the address right?"
@@ -236,13 +236,11 @@ class Connection:
     def _receive_some(self, deadline: float) -> None:
         """Reads the bytes that the socket has for the next response."""
         self._require_open()
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
-            raise self._conversation.timed_out()
         try:
-            self._socket.settimeout(remaining)
+            # The caller may have been busy until the deadline: a response that has arrived counts.
+            self._socket.settimeout(max(deadline - time.monotonic(), 0))
             received = self._socket.recv_into(self._conversation.buffer())
-        except TimeoutError:
+        except (TimeoutError, BlockingIOError, ssl.SSLWantReadError):
             raise self._conversation.timed_out() from None
         except OSError as error:
             raise self._broken(error) from error

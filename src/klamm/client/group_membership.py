@@ -144,7 +144,8 @@ class ClassicMember:
     def leave(self, reason: str, patience_ms: int) -> ErrorCode:
         """Leaves the group, over a new connection, so that another thread may be in a call meanwhile.
 
-        Looks up a coordinator that has moved again, for up to `patience_ms`; so it may return NOT_COORDINATOR.
+        Asks again for up to `patience_ms` if the coordinator has moved or stopped, or loads its groups. So it may
+        return NOT_COORDINATOR, and raises `GaveUp` if no coordinator can be reached.
         """
         if not self.member_id:
             return ErrorCode.NONE
@@ -162,15 +163,22 @@ class ClassicMember:
         retries = Retries(config, f"leave group {self.group_id!r}")
         try:
             while True:
-                found = coordinator or find_coordinator(cluster, self.group_id)
-                if isinstance(found, ErrorCode):
-                    code = found
-                else:
-                    answer = cluster.connection_to_address(found).request(request, LeaveGroupResponse)
-                    code = error_code(answer.error_code or (answer.members[0].error_code if answer.members else 0))
-                if code not in _MOVED:
+                try:
+                    found = coordinator or find_coordinator(cluster, self.group_id)
+                    if isinstance(found, ErrorCode):
+                        code = found
+                    else:
+                        coordinator = found
+                        answer = cluster.connection_to_address(found).request(request, LeaveGroupResponse)
+                        code = error_code(answer.error_code or (answer.members[0].error_code if answer.members else 0))
+                except ConnectionFailed as error:
+                    coordinator = None
+                    retries.pause(error)
+                    continue
+                if not code.retriable:
                     return code
-                coordinator = None
+                if code in _MOVED:
+                    coordinator = None
                 try:
                     retries.pause(code.name)
                 except GaveUp:

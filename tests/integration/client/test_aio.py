@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import socket
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -258,3 +259,15 @@ def test_a_broker_of_klamm(loop: str) -> None:
             found = runner.run(act())
 
     assert found == {TopicPartition("flights", PartitionIndex(index)): 0 for index in range(2)}
+
+
+def test_an_answer_that_waits_for_a_busy_loop_counts(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """An answer that arrived in time counts, also if the loop was busy until `request.timeout.ms` was over."""
+
+    async def act(connection: AsyncConnection) -> str | None:
+        pending = connection.send(metadata_of("t"))
+        await asyncio.sleep(0)
+        time.sleep(0.4)  # noqa: ASYNC251 - the loop is to be busy
+        return (await connection.receive(pending, MetadataResponse)).topics[0].name
+
+    assert with_connection(dataclasses.replace(config, request_timeout_ms=200), act) == "t"

@@ -75,10 +75,10 @@ def test_nothing_to_commit_asks_nobody(broker: ScriptedBroker, cluster: Cluster)
     assert broker.seen == []
 
 
-@pytest.mark.parametrize("code", [14, 15, 16])
+@pytest.mark.parametrize("code", [7, 14, 15, 16])
 def test_a_coordinator_that_loads_or_moved_is_asked_again(broker: ScriptedBroker, cluster: Cluster, code: int) -> None:
-    """A commit is retried if the coordinator is loading or has moved; only after a move the client looks for the
-    coordinator again."""
+    """A commit is retried if the coordinator is loading, has moved or can't replicate it in time; the client looks for
+    the coordinator again, unless it is loading."""
     broker.on(OffsetCommitRequest, committed(code), committed())
 
     GroupOffsets(cluster, "g").commit({ZERO: Offset(5)})

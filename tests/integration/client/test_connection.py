@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
+import re
 import socket
 import threading
+import time
 
 import pytest
 from tests.support.scripted_broker import ScriptedBroker
 
+from klamm.client.aio import AsyncConnection
 from klamm.client.config import ClientConfig
 from klamm.client.connection import Connection
 from klamm.client.errors import ConnectionFailed, RequestTimedOut, UnsupportedByBroker
@@ -161,3 +165,23 @@ def test_a_refusal_of_the_handshake(broker: ScriptedBroker, config: ClientConfig
 
     with pytest.raises(ConnectionFailed, match="error code 42"):
         Connection(broker.address, config)
+
+
+def test_an_answer_that_waits_for_a_busy_caller_counts(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """An answer that arrived in time counts, also if the caller looks for it only after `request.timeout.ms`, because
+    it waited for another broker."""
+    connection = Connection(broker.address, dataclasses.replace(config, request_timeout_ms=100))
+    pending = connection.send(metadata_of("t"))
+    time.sleep(0.3)
+
+    assert connection.receive(pending, MetadataResponse).topics[0].name == "t"
+    connection.close()
+
+
+def test_a_name_that_is_no_host_name(config: ClientConfig) -> None:
+    """An address whose host can't be a name is an error that names the address."""
+    for host in ("one..two", "a" * 64):
+        with pytest.raises(ConnectionFailed, match=rf"{re.escape(host)}:9092.*is the address right"):
+            Connection((host, 9092), config)
+        with pytest.raises(ConnectionFailed, match=rf"{re.escape(host)}:9092.*is the address right"):
+            asyncio.run(AsyncConnection.open((host, 9092), config))

@@ -14,14 +14,16 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from klamm import Broker
+from klamm.client.aio import AsyncConnection
 from klamm.client.cluster_view import PartitionLeader
 from klamm.client.config import Address, ClientConfig
 from klamm.client.connection import Connection
-from klamm.client.errors import GaveUp, PartitionMissing
+from klamm.client.conversation import Conversation
+from klamm.client.errors import AuthenticationFailed, GaveUp, PartitionMissing
 from klamm.client.producer import metadata_refresh
 from klamm.client.producer import producer as producer_module
 from klamm.client.producer.aio_producer import AsyncProducer
-from klamm.client.producer.errors import BufferFull, DeliveryTimedOut, ProducerClosed
+from klamm.client.producer.errors import BufferFull, DeliveryTimedOut, ProducerClosed, ProducerFailed
 from klamm.client.producer.producer import BlockingProducer
 from klamm.client.producer.producer_config import ProducerConfig
 from klamm.protocol.records import encode_batch
@@ -194,6 +196,25 @@ def test_lingering_records_leave_by_themselves_or_with_poll(broker: Broker) -> N
         assert delivery.offset == 1
 
 
+def lead(producer: BlockingProducer, index: int, address: Address) -> None:
+    """Makes the producer take a broker at this address for the leader of a partition of the topic t."""
+    view, broker = producer._machine.view, BrokerId(99)
+    topic = view.topic("t")
+    assert topic is not None
+    leaders = list(topic.partitions)
+    leaders[index] = PartitionLeader(broker, leaders[index].epoch)
+    view._addresses[broker] = address
+    view._topics["t"] = topic._replace(partitions=tuple(leaders))
+
+
+def ends_of(broker: Broker, topic: str) -> list[int]:
+    """Returns the end of each of both partitions."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
+    ends = [consumer.get_watermark_offsets(Place(topic, index), 30)[1] for index in range(2)]
+    consumer.close()
+    return ends
+
+
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_broker_that_hangs_makes_no_other_one_overdue(broker: Broker, *, is_written: bool) -> None:
     """While a connection is opened to a broker that never answers, the answer of another broker may wait for longer
@@ -205,12 +226,7 @@ def test_a_broker_that_hangs_makes_no_other_one_overdue(broker: Broker, *, is_wr
     with socket.create_server(("127.0.0.1", 0)) as hanging, BlockingProducer(config) as producer:
         producer.send_batch("t", 0, batch)
         producer.flush()
-        view, of_hanging = producer._machine.view, BrokerId(99)
-        topic = view.topic("t")
-        assert topic is not None
-        leaders = (topic.partitions[0], PartitionLeader(of_hanging, topic.partitions[0].epoch))
-        view._addresses[of_hanging] = hanging.getsockname()
-        view._topics["t"] = topic._replace(partitions=leaders)
+        lead(producer, 1, hanging.getsockname())
         # Both requests are due at once: one is sent, and the connection for the other one opened.
         now = Millis(time.monotonic_ns() // 1_000_000)
         producer._machine.send_batch(TopicPartition("t", PartitionIndex(0)), batch, now)
@@ -228,10 +244,7 @@ def test_a_broker_that_hangs_makes_no_other_one_overdue(broker: Broker, *, is_wr
             producer.send_batch("t", 1, batch)
             producer.flush()
 
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"})
-    ends = [consumer.get_watermark_offsets(Place("t", index), 30)[1] for index in range(2)]
-    consumer.close()
-    assert ends == [2, 1]
+    assert ends_of(broker, "t") == [2, 1]
 
 
 @pytest.mark.timeout(60)
@@ -290,5 +303,197 @@ def test_an_added_partition_is_found(broker: Broker) -> None:
             assert await producer.delivered(await producer.send("asyncio", b"v", partition=2)) == 0
             with pytest.raises(PartitionMissing, match="has no partition 3: it has 3"):
                 await producer.send("asyncio", b"v", partition=3)
+
+    asyncio.run(run())
+
+
+def test_brokers_that_never_answer_do_not_hold_the_caller() -> None:
+    """Both brokers accept connections and never answer. An attempt takes longer than the pauses, so that there is
+    always a broker to try next. The caller gets its error after `max.block.ms` all the same."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
+        client = ClientConfig(
+            (one.getsockname(), two.getsockname()), request_timeout_ms=200, retry_backoff_ms=1, retry_backoff_max_ms=5
+        )
+        producer = BlockingProducer(ProducerConfig(client, max_block_ms=500))
+        with pytest.raises(PartitionMissing, match="is a broker reachable"):
+            producer.send("t", b"v")
+        producer.close(Millis(0))
+
+
+def test_a_broker_that_hangs_keeps_no_request_back(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that is due together with a connection that fails is sent in the same call: a long pause of the caller
+    after it does not make it overdue, and nothing is written twice."""
+    paused = 0
+    real_now = producer_module._now
+    monkeypatch.setattr(producer_module, "_now", lambda: Millis(real_now() + paused))
+    client = ClientConfig.from_mapping({"bootstrap.servers": broker.bootstrap_servers, "request.timeout.ms": "300"})
+    config = ProducerConfig(client, acks=1, enable_idempotence=False, allow_auto_create_topics=True)
+    with socket.create_server(("127.0.0.1", 0)) as hanging, BlockingProducer(config) as producer:
+        producer.send_batch("t", 1, finished_batch(b"v"))
+        producer.flush()
+        lead(producer, 0, hanging.getsockname())
+        producer._machine.send_batch(
+            TopicPartition("t", PartitionIndex(0)), finished_batch(b"v"), producer_module._now()
+        )
+        producer.send_batch("t", 1, finished_batch(b"v"))
+        time.sleep(0.3)
+        paused = 31_000
+        producer.flush()
+    assert ends_of(broker, "t") == [1, 2]
+
+
+def test_an_interrupted_call_can_be_repeated(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that is interrupted while it opens a connection, as by Ctrl-C in a notebook, can be repeated."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with BlockingProducer(reachable(broker, max_block_ms=5_000)) as producer:
+        with monkeypatch.context() as interrupted:
+            interrupted.setattr(producer_module, "Connection", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                producer.send("t", b"v", partition=0)
+        delivery = producer.send("t", b"v", partition=0)
+    assert delivery.offset == 0
+
+
+def test_an_interrupted_abort_closes_the_producer(nowhere: ClientConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second interruption, during the abort that follows the first one, closes the producer."""
+
+    def interrupt(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BlockingProducer, "abort_transaction", interrupt)
+    producer = BlockingProducer(ProducerConfig(nowhere, transactional_id="x"))
+    with pytest.raises(KeyboardInterrupt), producer:
+        raise RuntimeError
+    with pytest.raises(ProducerClosed):
+        producer.flush()
+
+
+def test_a_cancelled_abort_closes_the_asyncio_producer(nowhere: ClientConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that is cancelled again, during the abort that follows the first cancellation, closes its producer."""
+
+    async def wait(_: object) -> None:
+        await asyncio.sleep(60)
+
+    async def use(producer: AsyncProducer) -> None:
+        async with producer:
+            await asyncio.sleep(60)
+
+    async def run() -> None:
+        producer = AsyncProducer(ProducerConfig(nowhere, transactional_id="x"))
+        task = asyncio.create_task(use(producer))
+        for _ in range(2):
+            await asyncio.sleep(0.05)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(ProducerClosed):
+            await producer.flush()
+
+    monkeypatch.setattr(AsyncProducer, "abort_transaction", wait)
+    asyncio.run(run())
+
+
+def test_a_closed_producer_refuses_a_partition_that_it_does_not_know(broker: Broker) -> None:
+    """A producer that is closed refuses a record for a partition that its metadata do not have."""
+    with BlockingProducer(reachable(broker)) as producer:
+        producer.partitions_of("t")
+    with pytest.raises(ProducerClosed):
+        producer.send("t", b"v", partition=9)
+
+
+@pytest.mark.timeout(30)
+def test_a_closed_asyncio_producer_waits_for_no_metadata(broker: Broker) -> None:
+    """A call that waits for newer metadata ends when the producer is closed, and a later call is refused."""
+
+    async def run() -> None:
+        producer = AsyncProducer(reachable(broker))
+        await producer.partitions_of("t")
+        waiting = asyncio.create_task(producer.partitions_of("t", at_least=9))
+        await asyncio.sleep(0)
+        await producer.close()
+        with pytest.raises(ProducerClosed):
+            await waiting
+        with pytest.raises(ProducerClosed):
+            await producer.send("t", b"v", partition=9)
+
+    asyncio.run(run())
+
+
+def refuse_renewal(_: object) -> Iterator[object]:
+    """Takes the place of `Conversation.reauthentication`."""
+    raise AuthenticationFailed("the password was changed")
+    yield
+
+
+def test_a_refused_renewal_ends_the_records_at_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker refuses to renew a session (KIP-368): records fail at once, not after `request.timeout.ms`."""
+    with BlockingProducer(reachable(broker)) as producer:
+        producer.send("t", b"v", partition=0)
+        producer.flush()
+        monkeypatch.setattr(Conversation, "reauthentication", refuse_renewal)
+        delivery = producer.send("t", b"v", partition=0)
+        producer.flush(Millis(5_000))
+        assert isinstance(delivery.error, ProducerFailed)
+
+
+def test_a_refused_renewal_ends_the_records_at_once_asyncio(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The asyncio producer fails its records at once, too, if a broker refuses to renew a session."""
+
+    async def run() -> None:
+        async with AsyncProducer(reachable(broker)) as producer:
+            await producer.send("t", b"v", partition=0)
+            await producer.flush()
+            monkeypatch.setattr(Conversation, "reauthentication", refuse_renewal)
+            delivery = await producer.send("t", b"v", partition=0)
+            await producer.flush(Millis(5_000))
+            assert isinstance(delivery.error, ProducerFailed)
+
+    asyncio.run(run())
+
+
+def test_a_failed_producer_waits_for_no_metadata(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer that a broker does not accept any more says so at once, also where it would wait for newer
+    metadata."""
+    monkeypatch.setattr(metadata_refresh, "_MAXIMUM_AGE_MS", 1)
+    producer = BlockingProducer(reachable(broker))
+    producer.partitions_of("t")
+    producer._machine.fail(AuthenticationFailed("the password was changed"))
+    began_at = time.monotonic()
+    with pytest.raises(ProducerFailed):
+        producer.partitions_of("t")
+    with pytest.raises(ProducerFailed):
+        producer.send("t", b"v", partition=9)
+    assert time.monotonic() - began_at < 5
+    producer.close()
+
+    async def run() -> None:
+        async with AsyncProducer(reachable(broker)) as producer:
+            await producer.partitions_of("t")
+            waiting = asyncio.create_task(producer.partitions_of("t", at_least=9))
+            await asyncio.sleep(0)
+            producer._machine.fail(AuthenticationFailed("the password was changed"))
+            with pytest.raises(ProducerFailed):
+                await asyncio.wait_for(waiting, 5)
+
+    asyncio.run(run())
+
+
+def test_an_unexpected_error_of_a_connection_reaches_the_caller(
+    nowhere: ClientConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error that no connection should raise ends the asyncio producer; its callers do not wait for the
+    connection."""
+
+    async def fail(*_: object) -> None:
+        raise ValueError("a timeout of 0")
+
+    async def run() -> None:
+        monkeypatch.setattr(AsyncConnection, "open", fail)
+        async with AsyncProducer(ProducerConfig(nowhere, max_block_ms=5_000)) as producer:
+            with pytest.raises(ProducerFailed, match="a timeout of 0"):
+                await producer.send("t", b"v")
 
     asyncio.run(run())

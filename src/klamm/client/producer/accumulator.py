@@ -6,7 +6,7 @@ The memory of a record is an upper limit of its size.
 
 from __future__ import annotations
 
-from klamm.client.producer.batch import BatchState, PendingBatch, record_size_bytes
+from klamm.client.producer.batch import BatchState, PendingBatch, check_record, record_size_bytes
 from klamm.client.producer.errors import RecordTooLarge
 from klamm.client.producer.lane import PartitionLane
 from klamm.client.producer.outcome import Delivery, Operation
@@ -36,9 +36,18 @@ class Accumulator:
     def append(self, topic_partition: TopicPartition, record: UnstampedRecord, now: Millis) -> Delivery | None:
         """Adds a record to the open batch of its partition, or to a new one. Returns None if memory is full.
 
-        Raises `RecordTooLarge`.
+        Raises `RecordTooLarge`, and `TypeError` if the record can't be encoded.
         """
-        _, key, value, headers = record
+        timestamp_ms, key, value, headers = record
+        # The types that need no closer look.
+        if (
+            headers
+            or type(timestamp_ms) is not int
+            or timestamp_ms.bit_length() > 63
+            or not (key is None or type(key) is bytes)
+            or not (value is None or type(value) is bytes)
+        ):
+            check_record(record)
         size_bytes = record_size_bytes(key, value, headers)
         # Inline for speed, as there is one call for each record.
         lane = self.active.get(topic_partition)

@@ -193,10 +193,12 @@ class AsyncProducer:
             await self.close()
             return
         # The exception that is being raised says more than an error of the abort.
-        with contextlib.suppress(Exception):
-            if self._config.transactional_id is not None and self._machine.failure is None:
-                await self.abort_transaction()
-        await self.close(Millis(0))
+        try:
+            with contextlib.suppress(Exception):
+                if self._config.transactional_id is not None and self._machine.failure is None:
+                    await self.abort_transaction()
+        finally:
+            await self.close(Millis(0))
 
     # Waiting.
 
@@ -244,6 +246,7 @@ class AsyncProducer:
         """Waits until the condition holds. Returns whether it does, at the latest after the timeout."""
         deadline = None if timeout_ms is None else self._loop.time() + timeout_ms / 1000
         while not is_done():
+            self._require_open()
             try:
                 async with asyncio.timeout_at(deadline):
                     await asyncio.shield(self._changed)
@@ -298,7 +301,8 @@ class AsyncProducer:
             connection = await AsyncConnection.open(address, self._config.client)
         except ConnectionFailed as error:
             self._machine.disconnected(address, error, self._now())
-        except KlammError as error:
+        except Exception as error:
+            # No caller sees what this task raises, so that it would wait for the connection.
             self._machine.fail(error)
         else:
             self._connections[address] = connection
@@ -321,7 +325,7 @@ class AsyncProducer:
             self._lose(action.address, connection, error)
             return
         except KlammError as error:
-            self._machine.fail(error)
+            self._fail(action.address, connection, error)
             return
         if action.has_response:
             self._start(self._receive(action, connection, pending))
@@ -340,7 +344,7 @@ class AsyncProducer:
             text = f"the broker at {connection.peer} sent a malformed answer: {error}"
             self._lose(action.address, connection, ConnectionFailed(text))
         except KlammError as error:
-            self._machine.fail(error)
+            self._fail(action.address, connection, error)
         self._wake()
 
     async def _write(self, action: Send, connection: AsyncConnection) -> None:
@@ -351,8 +355,13 @@ class AsyncProducer:
         except ConnectionFailed as error:
             self._lose(action.address, connection, error)
         except KlammError as error:
-            self._machine.fail(error)
+            self._fail(action.address, connection, error)
         self._wake()
+
+    def _fail(self, address: Address, connection: AsyncConnection, error: KlammError) -> None:
+        """Ends the producer and the records on this connection: the broker does not accept the client any more."""
+        self._machine.fail(error)
+        self._lose(address, connection, ConnectionFailed(str(error)))
 
     def _lose(self, address: Address, connection: AsyncConnection, error: ConnectionFailed) -> None:
         connection.close()

@@ -7,6 +7,7 @@ copied.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 from typing import Final, NamedTuple
@@ -38,6 +39,7 @@ __all__ = [
     "PendingBatch",
     "ProducerIdentity",
     "StampedBatch",
+    "check_record",
     "record_size_bytes",
     "stamp",
 ]
@@ -94,6 +96,18 @@ def record_size_bytes(key: bytes | None, value: bytes | None, headers: Sequence[
     return size
 
 
+def check_record(record: UnstampedRecord) -> None:
+    """Raises `TypeError` if the record can't be encoded. Otherwise the error would come in a later call, and stop the
+    records behind this one."""
+    try:
+        encode_batch([record])
+    except (TypeError, ValueError, AttributeError, struct.error) as error:
+        raise TypeError(
+            f"a record has a key and a value of bytes or None, a timestamp in whole milliseconds, and headers of a "
+            f"text and bytes or None each: {error}"
+        ) from error
+
+
 class BatchState(Enum):
     """The steps of a batch on its way to the broker."""
 
@@ -137,6 +151,7 @@ class PendingBatch:
         "size_bytes",
         "state",
         "topic_partition",
+        "whole_may_be_written",
     )
 
     def __init__(self, topic_partition: TopicPartition, now: Millis) -> None:
@@ -164,6 +179,8 @@ class PendingBatch:
         """A batch to send again waits until this time."""
         self.may_be_written = False
         """Whether an earlier attempt may have been written although it was not acknowledged."""
+        self.whole_may_be_written = False
+        """Whether the batch is a part of one that may be written as a whole."""
         self.reason = ""
         """Why the last attempt failed, for messages."""
         self.parts: tuple[tuple[int, PendingBatch], ...] = ()
@@ -238,6 +255,7 @@ class PendingBatch:
             part.state = BatchState.CLOSED
             part.reserved_bytes = part.size_bytes
             part.attempts = self.attempts
+            part.may_be_written = part.whole_may_be_written = self.may_be_written
         self.parts = tuple(starts)
         self._hand_callbacks_to(parts)
         return parts

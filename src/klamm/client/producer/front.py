@@ -50,11 +50,11 @@ class ProducerFront:
     def count(self, topic: str) -> int | None:
         """Returns the number of partitions; None while it is not known. Raises the error that stopped the producer, and
         `RequestRefused` if the cluster does not describe the topic."""
+        if self.machine.failure is not None:
+            raise self.machine.failure
         known = self.machine.view.topic(topic)
         if known is not None:
             return len(known.partitions)
-        if self.machine.failure is not None:
-            raise self.machine.failure
         if (code := self.machine.topic_refusal(topic)) is not None:
             self.machine.forget_topic(topic)
             raise RequestRefused(code, f"the cluster does not describe the topic {topic!r}")

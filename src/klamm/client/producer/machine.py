@@ -110,17 +110,18 @@ class ProducerMachine:
     def metadata_are_old(self, now: Millis) -> bool:
         """Returns whether the metadata have reached their maximum age. A face that does not act by itself waits for
         newer ones then, or calls `keep_metadata`."""
-        return self._metadata.is_old(now)
+        return not self._transactions.has_failed and self._metadata.is_old(now)
 
     def keep_metadata(self, now: Millis) -> None:
         """Lets the present metadata count as new: no broker has answered."""
         self._metadata.keep(now)
 
     def refresh_topic(self, topic: str, now: Millis) -> Callable[[], bool]:
-        """Requests the metadata of a known topic again. Returns a function that tells whether they have arrived."""
+        """Requests the metadata of a known topic again. Returns a function that tells whether they have arrived,
+        or never will because the producer has failed."""
         self._metadata.used(topic, now)
         request = self._metadata.refresh()
-        return lambda: self._metadata.answered_request >= request
+        return lambda: self._transactions.has_failed or self._metadata.answered_request >= request
 
     def forget_topic(self, topic: str) -> None:
         """Stops asking for a topic that does not exist."""
@@ -130,7 +131,7 @@ class ProducerMachine:
         """Adds a record. Returns None if `buffer.memory` is full: then all batches are sent without linger, and the
         caller tries again when one has ended.
 
-        Raises `RecordTooLarge`, and the error that stopped the producer or its transaction.
+        Raises `RecordTooLarge`, `TypeError`, and the error that stopped the producer or its transaction.
         """
         self._check_send()
         delivery = self._accumulator.append(topic_partition, record, now)
@@ -230,7 +231,8 @@ class ProducerMachine:
             self._send_transactional(now)
             self._sender.requests(now, lambda *arguments: self._send_produce(now, *arguments))
             # Last, because the sender finds out which leaders are missing.
-            self._send_metadata(now)
+            if self.failure is None:
+                self._send_metadata(now)
         except UnsupportedByBroker as error:
             self.fail(error)
         actions = self._actions[:]

@@ -46,8 +46,13 @@ class MetadataRefresh:
         self._attempts = 0
 
     def want(self, topic: str) -> None:
-        """Adds a topic, until it is idle for some minutes."""
+        """Adds a topic, until it is idle for some minutes. Raises `TypeError` or `UnicodeEncodeError` for a name that
+        no topic can have."""
         if topic not in self._topics:
+            # A name that can't be encoded would stop all later requests.
+            if not isinstance(topic, str):
+                raise TypeError(f"the name of a topic is a text, not {topic!r}")
+            topic.encode()
             self._topics[topic] = None
             self._is_stale = True
             # A new topic does not wait for the pause of the others.

@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import selectors
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final
 
 from klamm.client.config import Address
-from klamm.client.connection import Connection, Pending
+from klamm.client.connection import Connection
 from klamm.client.errors import ConnectionFailed
 from klamm.client.producer.actions import Connect, Disconnect, Send
 from klamm.client.producer.batch import ProducerIdentity
@@ -23,6 +24,7 @@ from klamm.client.producer.front import ProducerFront
 from klamm.client.producer.outcome import Delivery, Operation
 from klamm.client.producer.producer_config import ProducerConfig
 from klamm.client.producer.transactions import GroupMember, OffsetToCommit
+from klamm.client.producer.wire import Wire
 from klamm.errors import KlammError
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.records import Header, UnstampedRecord
@@ -52,7 +54,8 @@ class BlockingProducer:
         self._machine = self._front.machine
         self._config = config
         self._selector = selectors.DefaultSelector()
-        self._wires: dict[Address, _Wire] = {}
+        self._wires: dict[Address, Wire] = {}
+        self._to_open: deque[Address] = deque()
         self._due: float = 0
         self._acted_at = _now()
         """The end of the last call that sent and received."""
@@ -140,12 +143,10 @@ class BlockingProducer:
 
     def poll(self, timeout_ms: Millis = _AT_ONCE) -> None:
         """Sends and receives for up to this time; returns earlier when no request or delivery is in progress."""
-        self._require_open()
         self._wait(lambda: not self._machine.unfinished_batches, timeout_ms)
 
     def flush(self, timeout_ms: Millis | None = None) -> None:
         """Waits until all records sent so far have ended, with success or not. Raises `GaveUp` after the timeout."""
-        self._require_open()
         operation = self._machine.flush()
         # Each batch ends within delivery.timeout.ms and the time of one request.
         if not self._wait(lambda: operation.is_done, timeout_ms):
@@ -222,16 +223,14 @@ class BlockingProducer:
             self.close()
             return
         # The exception that is being raised says more than an error of the abort.
-        with contextlib.suppress(Exception):
-            if self._config.transactional_id is not None and self._machine.failure is None:
-                self.abort_transaction()
-        self.close(_AT_ONCE)
+        try:
+            with contextlib.suppress(Exception):
+                if self._config.transactional_id is not None and self._machine.failure is None:
+                    self.abort_transaction()
+        finally:
+            self.close(_AT_ONCE)
 
     # Waiting.
-
-    def _require_open(self) -> None:
-        if self._is_closed:
-            raise ProducerClosed("the producer is closed")
 
     def _once_there_is_room(self, attempt: Callable[[], Delivery | None]) -> Delivery:
         found: Delivery | None = None
@@ -253,7 +252,6 @@ class BlockingProducer:
             self._turn(_AT_ONCE)
 
     def _complete(self, operation: Operation) -> None:
-        self._require_open()
         timeout_ms = Millis(self._config.max_block_ms)
         if not self._wait(lambda: operation.is_done, timeout_ms):
             raise self._front.gave_up(operation.name, timeout_ms, self._machine.waits_because)
@@ -276,6 +274,8 @@ class BlockingProducer:
 
     def _turn(self, timeout_ms: float) -> None:
         """Waits up to this time for input or for the machine's next time, and does what the machine asks then."""
+        if self._is_closed:
+            raise ProducerClosed("the producer is closed")
         now = _now()
         if now - self._acted_at >= _PAUSE_MS:
             # The caller was busy: nothing was sent in this time, and no answer was read.
@@ -296,20 +296,32 @@ class BlockingProducer:
             self._exchange(key.data)
 
     def _act(self) -> None:
-        while actions := self._machine.poll(_now()):
+        """Does what the machine asks, up to a connection that fails: the next one may take as long, and the caller may
+        have no more time."""
+        while True:
+            actions = self._machine.poll(_now())
+            self._to_open.extend(action.address for action in actions if isinstance(action, Connect))
             for action in actions:
-                if isinstance(action, Connect):
-                    began_at = _now()
-                    self._connect(action.address)
-                    # That may have taken long: read the answers of other brokers before they count as overdue.
-                    self._skip_unwritten(Millis(_now() - began_at))
-                    self._exchange_ready(_AT_ONCE)
-                elif isinstance(action, Send):
+                if isinstance(action, Send):
                     self._send(action)
                 elif isinstance(action, Disconnect):
                     self._disconnect(action.address)
-        self._due = self._machine.next_time()
+            if self._to_open:
+                if not self._open(self._to_open.popleft()):
+                    self._due = _AT_ONCE
+                    break
+            elif not actions:
+                self._due = self._machine.next_time()
+                break
         self._acted_at = _now()
+
+    def _open(self, address: Address) -> bool:
+        began_at = _now()
+        self._connect(address)
+        # That may have taken long: read the answers of other brokers before they count as overdue.
+        self._skip_unwritten(Millis(_now() - began_at))
+        self._exchange_ready(_AT_ONCE)
+        return address in self._wires
 
     def _connect(self, address: Address) -> None:
         try:
@@ -318,8 +330,12 @@ class BlockingProducer:
             self._machine.disconnected(address, error, _now())
         except KlammError as error:
             self._machine.fail(error)
+        except BaseException as error:
+            # For example KeyboardInterrupt: the caller may call again, and then the connection is opened again.
+            self._machine.disconnected(address, ConnectionFailed(f"interrupted: {error!r}"), _now())
+            raise
         else:
-            self._wires[address] = wire = _Wire(address, connection)
+            self._wires[address] = wire = Wire(address, connection)
             self._selector.register(connection, selectors.EVENT_READ, wire)
             self._machine.connected(address, connection.offers)
 
@@ -339,10 +355,11 @@ class BlockingProducer:
             self._write(wire)
         except ConnectionFailed as error:
             self._lose(wire, error)
-        except KlammError as error:
+        except KlammError as error:  # the broker does not accept the client any more
             self._machine.fail(error)
+            self._lose(wire, ConnectionFailed(str(error)))
 
-    def _exchange(self, wire: _Wire) -> None:
+    def _exchange(self, wire: Wire) -> None:
         if self._wires.get(wire.address) is not wire:
             return
         try:
@@ -356,7 +373,7 @@ class BlockingProducer:
         except MalformedMessage as error:
             self._lose(wire, ConnectionFailed(f"the broker at {wire.connection.peer} sent a malformed answer: {error}"))
 
-    def _write(self, wire: _Wire) -> None:
+    def _write(self, wire: Wire) -> None:
         wire.connection.write_ready()
         has_unsent = wire.connection.has_unsent
         if not has_unsent:
@@ -368,7 +385,7 @@ class BlockingProducer:
             events = selectors.EVENT_READ | (selectors.EVENT_WRITE if has_unsent else 0)
             self._selector.modify(wire.connection, events, wire)
 
-    def _lose(self, wire: _Wire, error: ConnectionFailed) -> None:
+    def _lose(self, wire: Wire, error: ConnectionFailed) -> None:
         self._disconnect(wire.address)
         self._machine.disconnected(wire.address, error, _now())
 
@@ -376,18 +393,6 @@ class BlockingProducer:
         if (wire := self._wires.pop(address, None)) is not None:
             self._selector.unregister(wire.connection)
             wire.connection.close()
-
-
-class _Wire:
-    """An open connection, and its requests without an answer, oldest first."""
-
-    def __init__(self, address: Address, connection: Connection) -> None:
-        self.address = address
-        self.connection = connection
-        self.pending: list[tuple[int, Pending]] = []
-        self.unanswered: list[tuple[int, Pending]] = []
-        """Requests that the broker does not answer (`acks=0`), until they are written."""
-        self.waits_to_write = False
 
 
 def _now() -> Millis:

@@ -281,7 +281,7 @@ class ProduceSender:
         is_first = lane.is_first(batch)
         if self._may_split(batch, code):
             self._accumulator.split(lane, batch)
-        elif self._may_retry(lane, code, answer, is_first=is_first):
+        elif self._may_retry(lane, batch, code, answer, is_first=is_first):
             # If a batch is out of order because an earlier batch is missing, the earlier batch is sent first.
             is_behind = code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and not is_first
             self._retry(lane, batch, now if is_behind else at, now)
@@ -297,7 +297,8 @@ class ProduceSender:
         return self._view.note_leader(topic_partition, PartitionLeader(BrokerId(broker), LeaderEpoch(epoch)), endpoints)
 
     def _may_split(self, batch: PendingBatch, code: ErrorCode) -> bool:
-        # A batch that is too large was never written, because every attempt has the same size.
+        # A batch that is too large was not written, because every attempt has the same size, unless the limit has
+        # changed. In that case the broker refuses the parts of an idempotent producer as out of order.
         return (
             code is ErrorCode.MESSAGE_TOO_LARGE
             and batch.records_count > 1
@@ -306,11 +307,20 @@ class ProduceSender:
         )
 
     def _may_retry(
-        self, lane: PartitionLane, code: ErrorCode, answer: ProducePartitionResponse, *, is_first: bool
+        self,
+        lane: PartitionLane,
+        batch: PendingBatch,
+        code: ErrorCode,
+        answer: ProducePartitionResponse,
+        *,
+        is_first: bool,
     ) -> bool:
         if not self._config.enable_idempotence:
             return code.retriable
         if code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+            if is_first and batch.whole_may_be_written:
+                # Under a new epoch the broker would write the records a second time.
+                return False
             if is_first and not self._transactions.is_transactional:
                 # All earlier batches have an outcome, so the broker has lost either these batches or the state of the
                 # producer.

@@ -5,6 +5,7 @@ Source of their meanings: the handlers in `TransactionManager` of Apache Kafka 4
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,8 +19,9 @@ from klamm.client.producer.transaction_requests import (
     MOVED,
     TransactionRequest,
 )
+from klamm.protocol.codec import encode
 from klamm.protocol.errors import ErrorCode
-from klamm.protocol.message import Message
+from klamm.protocol.message import Message, UnsupportedField
 from klamm.protocol.schema.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from klamm.protocol.schema.add_offsets_to_txn_response import AddOffsetsToTxnResponse
 from klamm.protocol.schema.txn_offset_commit_request import (
@@ -104,7 +106,8 @@ class AddOffsets(TransactionRequest):
 
 
 class TransactionalOffsetCommit(TransactionRequest):
-    """Commits a group's offsets in the transaction (TxnOffsetCommit)."""
+    """Commits a group's offsets in the transaction (TxnOffsetCommit). Raises `TypeError` for offsets that can't be
+    encoded."""
 
     message = TxnOffsetCommitRequest
     answer = TxnOffsetCommitResponse
@@ -127,6 +130,7 @@ class TransactionalOffsetCommit(TransactionRequest):
         self._identity = identity
         self._offsets = dict(offsets)
         self._member = member
+        self._require_encodable()
 
     def build(self, version: int) -> Message:
         """Returns the request for the offsets that are not committed yet."""
@@ -152,6 +156,16 @@ class TransactionalOffsetCommit(TransactionRequest):
             request.member_id = self._member.member_id
             request.group_instance_id = self._member.group_instance_id
         return request
+
+    def _require_encodable(self) -> None:
+        # Otherwise the error would come in a later call, and stop the transaction.
+        version = TxnOffsetCommitRequest.VERSIONS[1]
+        try:
+            encode(self.build(version), version)
+        except (UnsupportedField, TypeError, ValueError, AttributeError, struct.error) as error:
+            raise TypeError(
+                f"offsets are an OffsetToCommit for each TopicPartition, for a group with a name: {error}"
+            ) from error
 
     def answered(self, manager: TransactionManager, answer: Message, now: Millis) -> None:
         """Ends the operation when all offsets are committed; repeats the request for offsets with a retriable error."""

@@ -346,7 +346,7 @@ class TransactionManager(ProducerState):
         """Makes an abort the only way on."""
         cause = self._refusal(code, doing)
         error = TransactionMustAbort(f"the transaction must be aborted: {cause}")
-        if self.state is _S.ABORTING and request.priority is Priority.ADD:
+        if self.state is _S.ABORTING and request.priority is not Priority.END:
             request.end(error)
             return
         if self.state not in (_S.IN_TRANSACTION, _S.COMMITTING, _S.ABORTABLE_ERROR):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from tests.support.cluster_model import OFFERS_V2, TOPIC, ClusterModel
 from tests.support.producer_world import ProducerWorld, Script
 
 from klamm.client.config import ClientConfig
+from klamm.client.coordinator import GROUP
+from klamm.client.errors import AuthenticationFailed
 from klamm.client.producer.errors import (
     DeliveryRefused,
     DeliveryTimedOut,
@@ -23,15 +26,18 @@ from klamm.client.producer.errors import (
 from klamm.client.producer.machine import ProducerMachine
 from klamm.client.producer.outcome import Delivery, Operation
 from klamm.client.producer.producer_config import ProducerConfig
+from klamm.client.producer.transactions import OffsetToCommit
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.record_batch import read_batch_header
 from klamm.protocol.records import encode_batch
+from klamm.protocol.schema.find_coordinator_request import FindCoordinatorRequest
+from klamm.protocol.schema.find_coordinator_response import FindCoordinatorResponse
 from klamm.protocol.schema.init_producer_id_request import InitProducerIdRequest
-from klamm.protocol.types import PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
+from klamm.protocol.types import Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicPartition
 
 CLIENT = ClientConfig((("one", 9092),), request_timeout_ms=500)
 PLACE = TopicPartition(TOPIC, PartitionIndex(0))
-PRODUCE, METADATA, END_TXN = 0, 3, 26
+PRODUCE, METADATA, FIND_COORDINATOR, END_TXN = 0, 3, 10, 26
 
 
 def new_world(*, second_protocol: bool = True, **settings: object) -> ProducerWorld:
@@ -414,3 +420,133 @@ def test_an_upgrade_to_the_second_protocol_gets_a_new_epoch() -> None:
     assert world.model.transactions["x"].epoch == 2
     world.settle(1000)
     assert world.model.partitions[0].committed() == [b"v", b"v"]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        (1, None, "text", ()),
+        (1, "key", b"v", ()),
+        (1.5, None, b"v", ()),
+        (2**63, None, b"v", ()),
+        (1, None, b"v", [("name", "text")]),
+    ],
+)
+def test_a_record_that_can_not_be_encoded_is_refused_at_once(record: Any) -> None:
+    """A record of wrong types is refused by the call that sends it, and stops no other record."""
+    world = new_world()
+    with pytest.raises(TypeError, match="bytes or None"):
+        world.machine.send(PLACE, record, world.now)
+    delivery = send(world)
+    flush(world)
+    assert delivery.offset == 0
+    kept = world.machine.send(PLACE, (1, bytearray(b"k"), memoryview(b"v"), [("name", b"")]), world.now)  # type: ignore[arg-type]
+    flush(world)
+    assert kept is not None
+    assert kept.offset == 1
+
+
+def test_a_failed_producer_opens_no_connection() -> None:
+    """A producer that a broker does not accept any more asks for no metadata, since each connection would be refused
+    again."""
+    world = new_world()
+    send(world)
+    flush(world)
+    world.machine.fail(AuthenticationFailed("the password was changed"))
+    for pipe in list(world._pipes.values()):
+        world._break(pipe)
+    asked = len(world.sent)
+    world.settle(600_000)
+    assert len(world.sent) == asked
+    assert not world._pipes
+
+
+def test_a_refused_group_does_not_stop_an_abort() -> None:
+    """The refusal to name a group's coordinator that comes after the call of abort does not end the producer."""
+    world = new_world(transactional_id="x")
+    complete(world, world.machine.init_transactions())
+    begin(world)
+    send(world)
+    flush(world)
+    find = world.model._find_coordinator
+
+    def refuse_groups(request: FindCoordinatorRequest, version: int) -> FindCoordinatorResponse:
+        answer = find(request, version)
+        if request.key_type == GROUP:
+            answer.coordinators[0].error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        return answer
+
+    world.model._find_coordinator = refuse_groups  # type: ignore[method-assign]
+    offsets = world.machine.send_offsets({PLACE: OffsetToCommit(Offset(1))}, "g", None)
+    world.run(until(lambda: [request.api_key for request in world.sent].count(FIND_COORDINATOR) == 2))
+    complete(world, world.machine.end_transaction(commits=False))
+    assert isinstance(offsets.error, TransactionAborted)
+    begin(world)
+
+
+@pytest.mark.parametrize("topic", [b"t", None, "\udc00"])
+def test_a_topic_that_is_no_text_is_refused_at_once(topic: Any) -> None:
+    """A topic whose name can't be encoded is refused by the call that names it, and no later request names it."""
+    world = new_world()
+    with pytest.raises((TypeError, UnicodeEncodeError)):
+        world.machine.partition_count(topic)
+    delivery = send(world)
+    flush(world)
+    assert delivery.error is None
+
+
+@pytest.mark.parametrize(
+    ("offsets", "group"), [({PLACE: 17}, "g"), ({PLACE: OffsetToCommit(Offset(17))}, None), ({"t": 17}, "g")]
+)
+def test_offsets_that_can_not_be_encoded_are_refused_at_once(offsets: Any, group: Any) -> None:
+    """Offsets of wrong types are refused by their own call, and the transaction can be committed without them."""
+    world = new_world(transactional_id="x")
+    complete(world, world.machine.init_transactions())
+    begin(world)
+    send(world)
+    with pytest.raises(TypeError, match="OffsetToCommit"):
+        world.machine.send_offsets(offsets, group, None)
+    complete(world, world.machine.end_transaction(commits=True))
+    world.settle(1000)
+    assert world.model.partitions[0].committed() == [b"v"]
+
+
+def test_a_batch_that_may_be_written_is_not_written_in_parts() -> None:
+    """A batch is written, its answer is lost, and the broker finds the next attempt too large, because the limit was
+    lowered meanwhile. The records fail and are not written a second time; the next batch continues."""
+    world = new_world()
+    send(world)
+    flush(world)
+    world.faults.lost_answers = 1
+    deliveries = [world.machine.send(PLACE, (1, None, b"%d" % number, ()), world.now) for number in range(3)]
+    flushed = world.machine.flush()
+    world.run(until(lambda: len(world.model.partitions[0].records) == 4))
+    world.heal()
+    world.model.partitions[0].largest_batch_bytes = 80
+    complete(world, flushed)
+    for delivery in deliveries:
+        assert delivery is not None
+        assert isinstance(delivery.error, DeliveryRefused)
+        assert "may have been written" in str(delivery.error)
+    after = send(world)
+    flush(world)
+    assert after.offset == 4
+    assert [value for value, _, _ in world.model.partitions[0].records] == [b"v", b"0", b"1", b"2", b"v"]
+
+
+def test_a_batch_whose_connection_broke_is_split() -> None:
+    """A batch that is too large may have been sent before: its connection broke. It is written in parts, because no
+    attempt was written."""
+    world = new_world()
+    send(world)
+    flush(world)
+    world.model.partitions[0].largest_batch_bytes = 80
+    world.faults.breaks = 1
+    deliveries = [world.machine.send(PLACE, (1, None, b"%d" % number, ()), world.now) for number in range(3)]
+    flushed = world.machine.flush()
+    sent = len(produced(world))
+    world.run(until(lambda: len(produced(world)) > sent))
+    world.run(until(lambda: not world._pipes))
+    world.heal()
+    complete(world, flushed)
+    assert [delivery.offset for delivery in deliveries if delivery is not None] == [1, 2, 3]
