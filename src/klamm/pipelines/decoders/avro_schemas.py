@@ -1,8 +1,4 @@
-"""Avro schemas: parsed with their references, and prepared for reading. No I/O.
-
-fastavro turns dates and times into Python objects, which costs time and fails outside of Python's years 1 to 9999.
-Arrow takes the plain numbers, so the schemas that fastavro reads with have no logical types except decimals.
-"""
+"""Avro schemas: parsed with their references, and checked. No I/O."""
 
 from __future__ import annotations
 
@@ -12,14 +8,12 @@ from typing import Any, Final
 
 from fastavro.repository.base import AbstractSchemaRepository, SchemaRepositoryError
 from fastavro.schema import load_schema
-from fastavro.types import Schema
 
 from klamm.pipelines.decoders.decoder import DecoderError
 
-__all__ = ["parse_avro", "readable", "refuse_unsafe"]
+__all__ = ["parse_avro", "refuse_unsafe"]
 
 _ROOT: Final = "the schema"
-_KEPT_LOGICAL_TYPE: Final = "decimal"
 _MARKERS: Final = ("__fastavro_parsed", "__named_schemas")
 
 
@@ -48,14 +42,6 @@ def parse_avro(text: str, references: Mapping[str, str] | None = None) -> Any:
     except Exception as error:  # fastavro raises errors of many kinds for what is no schema
         raise DecoderError(f"not an Avro schema: {type(error).__name__}: {error}") from None
     return _without_markers(parsed)
-
-
-def readable(schema: Any) -> Schema:
-    """Returns the schema in the form in which fastavro is to read with it."""
-    from fastavro import parse_schema
-
-    parsed: Schema = parse_schema(_without_logical_types(schema))
-    return parsed
 
 
 def refuse_unsafe(schema: Any) -> None:
@@ -113,13 +99,6 @@ class _Sizes:
 
 def _without_markers(schema: Any) -> Any:
     return _mapped(schema, lambda node: {key: value for key, value in node.items() if key not in _MARKERS})
-
-
-def _without_logical_types(schema: Any) -> Any:
-    def plain(node: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in node.items() if key != "logicalType" or value == _KEPT_LOGICAL_TYPE}
-
-    return _mapped(schema, plain)
 
 
 def _mapped(schema: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:
