@@ -39,8 +39,8 @@ def test_a_wrong_registry_is_refused_where_it_is_declared(url: str, options: dic
 
 
 def test_an_id_that_no_schema_has_is_not_asked_for() -> None:
-    """An id beyond 32 bits with a sign is unknown without a question: a registry answers with an error of HTTP that does
-    not speak of a schema, and such an error fails a task."""
+    """An id above 2**31 - 1 is unknown without a question: a registry answers with an error that does not speak of a
+    schema, and such an error fails a task."""
     with closing(SchemaLookup(registry("http://localhost:1"))) as schemas:
         for schema_id in (2**31, 2**32 - 1):
             with pytest.raises(UnknownSchema, match=f"schema id {schema_id} is not in the registry"):
