@@ -103,7 +103,7 @@ class _Walk:
     """The walk through one schema."""
 
     def __init__(self, members: frozenset[str] | None) -> None:
-        """`members` are the types in the reader's unions; None for the walk through the reader schema itself."""
+        """Takes the types in the reader's unions; None for the walk through the reader schema itself."""
         self._members = members
         self._named: dict[str, Any] = {}
         self._left = _MOST_TYPES
@@ -170,7 +170,7 @@ def _numbered(form: Mapping[str, Any]) -> dict[str, Any]:
     return {**form, **mark, "logicalType": _NUMBERED}
 
 
-def _with_number(value: Any, writer: Mapping[str, Any], reader: Any = None) -> Any:
+def _with_number(value: Any, writer: Any, reader: Any = None) -> Any:
     """Returns a value that fastavro has read, with the number of the reader's branch if that has one."""
     if reader is None:  # the two schemas are the same
         reader = writer
@@ -196,13 +196,13 @@ def _default(value: Any, form: Any) -> Any:
     if isinstance(form, list):
         fitting = [branch for branch in form if _kind(branch) in _TYPES_OF_JSON[type(value)]]
         return _default(value, fitting[0])
-    node: Mapping[str, Any] = {"type": form} if isinstance(form, str) else form
+    node: Any = {"type": form} if isinstance(form, str) else form
     number = node.get(_NUMBER)
     found = _plain_default(value, node)
     return found if number is None else Member(number, found)
 
 
-def _plain_default(value: Any, node: Mapping[str, Any]) -> Any:
+def _plain_default(value: Any, node: Any) -> Any:
     if node["type"] not in _TYPES_OF_JSON[type(value)]:
         raise TypeError("a default of another type")
     match node["type"]:

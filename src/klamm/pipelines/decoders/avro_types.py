@@ -210,8 +210,10 @@ def _each_field(converts: Sequence[tuple[str, Convert]]) -> Convert | None:
         return None
 
     def fields(record: dict[str, Any]) -> dict[str, Any]:
-        # A default is one object for all records, so the record itself stays as it is.
-        return {**record, **{name: convert(record[name]) for name, convert in converts}}
+        record = record.copy()  # a default is one object for all records
+        for name, convert in converts:
+            record[name] = convert(record[name])
+        return record
 
     return fields
 

@@ -135,7 +135,7 @@ def test_a_number_stays_in_its_branch(resolve: Resolve, note: list[Any]) -> None
     """A small number of the branch `long` is no int, one of `float` is no double, and neither is a date; with the
     writer's schema and with another one."""
     date = {"type": "int", "logicalType": "date"}
-    kinds = {"a": ["int", "long"], "b": ["float", "double"], "c": [date, "long"]}
+    kinds: dict[str, list[Any]] = {"a": ["int", "long"], "b": ["float", "double"], "c": [date, "long"]}
     writer = _record("R", *(_field(name, [*kind, "string"]) for name, kind in kinds.items()))
     reader = {**writer, "fields": [*writer["fields"], *note]}
     small = b"\x02\x0a" + b"\x00\x00\x00\x00\x3f" + b"\x02\x0a"
@@ -211,3 +211,34 @@ def test_a_logical_type_that_does_not_fit_is_ignored(resolve: Resolve) -> None:
         _field("b", {"type": "fixed", "name": "F", "size": 2, "logicalType": "uuid"}),
     )
     assert resolve(schema, schema, b"\x02x" + b"yz") == ([{"a": b"x", "b": b"yz"}], [None])
+
+
+@pytest.mark.parametrize("note", [[], [_field("note", "string", default="")]])
+def test_decimals_in_a_union(resolve: Resolve, note: list[Any]) -> None:
+    """Two decimals of a union differ by their types; with the writer's schema and with another one."""
+    fixed = {"type": "fixed", "name": "D", "size": 2, "logicalType": "decimal", "precision": 4, "scale": 1}
+    writer = _record("R", _field("f", [_DECIMAL, fixed]), _field("g", ["null", _DECIMAL, "string"]))
+    reader = {**writer, "fields": [*writer["fields"], *note]}
+    (found,), reasons = resolve(writer, reader, b"\x02\x00\x7b" + b"\x02\x02\x7b")
+    assert reasons == [None]
+    found.pop("note", None)
+    assert found == {
+        "f": {"member0": None, "member1": decimal.Decimal("12.3")},
+        "g": {"member0": decimal.Decimal("1.23"), "member1": None},
+    }
+
+
+def test_schemas_that_are_unions_or_bytes(resolve: Resolve) -> None:
+    """A whole schema may be a union of records, or `bytes`, which serializers write without a length."""
+    paid, free = _record("Paid", _field("cents", "int"), _CHOICE), _record("Free", _field("why", "string"))
+    value = {"cents": 1, "choice": 5}
+    assert resolve([free, paid], paid, b"\x02" + _written(paid, value)) == (
+        [{"cents": 1, "choice": {"member0": 5, "member1": None}}],
+        [None],
+    )
+    (found,), reasons = resolve(paid, [free, paid], value)
+    assert reasons == [None]
+    assert found["value"]["member1"]["cents"] == 1
+    assert resolve({"type": "bytes"}, {"type": "bytes"}, b"\x08x") == ([{"value": b"\x08x"}], [None])
+    _, reasons = resolve([free, paid], free, b"\x02" + _written(paid, value))
+    assert str(reasons[0]).startswith("schema id 1 can't be read with the reader schema")
