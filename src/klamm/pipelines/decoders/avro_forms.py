@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple
 
 from fastavro.read import LOGICAL_READERS
 
+from klamm.pipelines.decoders.avro_schemas import without_defaults
 from klamm.pipelines.decoders.decoder import DecoderError
 
 __all__ = ["AvroForms", "Member", "has_members", "is_decimal"]
@@ -74,12 +75,12 @@ class AvroForms:
     def __init__(self, schema: Any) -> None:
         """Takes a schema as `parse_avro` returns it, without recursion. Raises `DecoderError` if it is too large."""
         walk = _Walk(None)
-        self._schema = schema
+        self._schema = without_defaults(schema)
         self.reader: Any = _marked(walk.of(schema))
         self._members = frozenset(walk.members)
 
     def of_writer(self, schema: Any) -> Any:
-        """Returns the form of a writer's schema. Raises `DecoderError` for a schema that is too large."""
+        """Returns the form of a writer's schema, as `parse_avro` makes it. Raises `DecoderError` if it is too large."""
         return self.reader if schema == self._schema else _marked(_Walk(self._members).of(schema))
 
 

@@ -156,7 +156,7 @@ def _writer_schema(place: Registry, schema_id: int, forms: AvroForms) -> _Writer
     if found.kind != "AVRO":
         return f"schema id {schema_id} is of the kind {found.kind}, not AVRO"
     try:
-        parsed = parse_avro(found.text, found.references)
+        parsed = parse_avro(found.text, found.references, is_writer=True)
         refuse_unsafe(parsed)
         return _Writer(forms.of_writer(parsed), parsed in ("bytes", {"type": "bytes"}))
     except DecoderError as error:

@@ -11,7 +11,7 @@ from fastavro.schema import load_schema
 
 from klamm.pipelines.decoders.decoder import DecoderError
 
-__all__ = ["parse_avro", "refuse_unsafe"]
+__all__ = ["parse_avro", "refuse_unsafe", "without_defaults"]
 
 _ROOT: Final = "the schema"
 _MARKERS: Final = ("__fastavro_parsed", "__named_schemas")
@@ -31,14 +31,17 @@ class _Repository(AbstractSchemaRepository):
             raise SchemaRepositoryError(f"{name} is not defined") from None
 
 
-def parse_avro(text: str, references: Mapping[str, str] | None = None) -> Any:
+def parse_avro(text: str, references: Mapping[str, str] | None = None, *, is_writer: bool = False) -> Any:
     """Returns the schema as JSON, with full names and with the schemas that it refers to in place.
 
-    Raises `DecoderError` if it is no Avro schema.
+    A writer's schema comes without the defaults of its fields: they mean nothing to a reader, and old versions of
+    Java's Avro took defaults of any type. Raises `DecoderError` if it is no Avro schema.
     """
     try:
-        schemas = {name: json.loads(reference) for name, reference in (references or {}).items()}
-        parsed = load_schema(_ROOT, repo=_Repository({**schemas, _ROOT: json.loads(text)}))
+        schemas = {name: json.loads(each) for name, each in {**(references or {}), _ROOT: text}.items()}
+        if is_writer:
+            schemas = {name: without_defaults(schema) for name, schema in schemas.items()}
+        parsed = load_schema(_ROOT, repo=_Repository(schemas))
     except Exception as error:  # fastavro raises errors of many kinds for what is no schema
         raise DecoderError(f"not an Avro schema: {type(error).__name__}: {error}") from None
     return _without_markers(parsed)
@@ -95,6 +98,21 @@ class _Sizes:
         sizes = [self.of(field["type"]) for field in schema["fields"]]
         self._named[schema["name"]] = any(sizes)
         return any(sizes)
+
+
+def without_defaults(schema: Any) -> Any:
+    """Returns the schema without what means nothing to the reader of its records: defaults of fields, descriptions."""
+
+    def bare(node: Mapping[str, Any]) -> dict[str, Any]:
+        copy = {key: value for key, value in node.items() if key != "doc"}
+        if "fields" in copy:
+            copy["fields"] = [
+                {key: value for key, value in field.items() if key not in {"default", "doc"}}
+                for field in copy["fields"]
+            ]
+        return copy
+
+    return _mapped(schema, bare)
 
 
 def _without_markers(schema: Any) -> Any:

@@ -242,3 +242,16 @@ def test_schemas_that_are_unions_or_bytes(resolve: Resolve) -> None:
     assert resolve({"type": "bytes"}, {"type": "bytes"}, b"\x08x") == ([{"value": b"\x08x"}], [None])
     _, reasons = resolve([free, paid], free, b"\x02" + _written(paid, value))
     assert str(reasons[0]).startswith("schema id 1 can't be read with the reader schema")
+
+
+@pytest.mark.parametrize("kind", ["string", {"type": "array", "items": "int"}, ["int", "string"]])
+def test_a_default_of_the_writer_does_not_count(resolve: Resolve, kind: Any) -> None:
+    """A default in the writer's schema that is not of its type, which older Avro of Java took, harms nothing."""
+    value = {"id": 1, "f": [] if isinstance(kind, dict) else "x"}
+    inner = _record("Inner", _field("id", "int"), _field("f", kind, default=None))
+    writer = _record("R", _field("inner", inner))
+    data = _written(
+        _record("R", _field("inner", _record("Inner", _field("id", "int"), _field("f", kind)))), {"inner": value}
+    )
+    reader = _record("R", _field("inner", _record("Inner", _field("id", "int"))))
+    assert resolve(writer, reader, data) == ([{"inner": {"id": 1}}], [None])
