@@ -39,7 +39,7 @@ NOW_MS = Millis(1_700_000_000_000)
 class _Waiting:
     """An opening that waits for a test."""
 
-    records_count = cost = max_bytes = 0
+    records_count = cost = max_bytes = compressed_bytes = 0
 
     def __init__(self, release: threading.Event) -> None:
         self._release = release

@@ -71,6 +71,9 @@ _XERIAL_LENGTH: Final = Struct(">i")
 _XERIAL_MAGIC_AS_LENGTH: Final = _XERIAL_LENGTH.unpack_from(_XERIAL_MAGIC)[0]
 # A copy element of three bytes makes 64 bytes, so no valid block exceeds this ratio.
 _SNAPPY_MAXIMUM_RATIO: Final = 22
+# Each block takes some microseconds, even without content. Writers use blocks of 32 KiB, except at the end of a stream.
+_MOST_SMALL_BLOCKS: Final = 16
+_SMALL_BLOCK_BYTES: Final = 1024
 
 # Magic; version 1, blocks independent; blocks of up to 64 KiB; second byte of the xxHash32 of the two before.
 _LZ4_HEADER: Final = b"\x04\x22\x4d\x18\x60\x40\x82"
@@ -128,6 +131,8 @@ class OpenedData(NamedTuple):
 
     data: memoryview
     is_whole: bool
+    max_bytes: int = 0
+    """The limit up to which a beginning was opened. Snappy, which is opened by the block, may stay below it."""
 
 
 def open_up_to(codec: Compression, data: bytes | bytearray | memoryview, max_bytes: int) -> OpenedData:
@@ -170,15 +175,16 @@ def _fill(
         if buffer[max_bytes:room] == _SENTINEL:
             raise
         size = room
-    return OpenedData(memoryview(buffer)[: min(size, max_bytes)], size <= max_bytes)
+    return OpenedData(memoryview(buffer)[: min(size, max_bytes)], size <= max_bytes, max_bytes)
 
 
 def _open_snappy(data: memoryview, max_bytes: int) -> OpenedData:
     parts: list[memoryview] = []
     room_bytes = max_bytes
+    most_blocks = _MOST_SMALL_BLOCKS + max_bytes // _SMALL_BLOCK_BYTES
     for block in _snappy_blocks(data):
-        if _claimed_bytes(block) > room_bytes:
-            return OpenedData(memoryview(b"".join(parts)), False)
+        if len(parts) == most_blocks or _claimed_bytes(block) > room_bytes:
+            return OpenedData(memoryview(b"".join(parts)), False, max_bytes)
         parts.append(memoryview(cramjam.snappy.decompress_raw(block)))
         room_bytes -= len(parts[-1])
     return OpenedData(parts[0] if len(parts) == 1 else memoryview(b"".join(parts)), True)

@@ -197,7 +197,7 @@ def find_records(
     decompressed, the walk ends at the first record that is not whole. Raises `KafkaError` (INVALID_RECORD) for a
     malformed record, and for bytes after the last record.
     """
-    body, is_whole = opened
+    body, is_whole = opened.data, opened.is_whole
     size = len(body)
     if count < 0 or (is_whole and count > size // SMALLEST_RECORD_BYTES):
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{count} records in {size} bytes")

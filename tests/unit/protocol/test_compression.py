@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.examples import examples
 
-from klamm.protocol.compression import Compression, compress, decompress
+from klamm.protocol.compression import Compression, compress, decompress, open_up_to
 from klamm.protocol.errors import ErrorCode, KafkaError
 
 CODECS = [codec for codec in Compression if codec is not Compression.NONE]
@@ -108,6 +108,17 @@ def test_snappy_bound_counts_all_blocks() -> None:
     closed = compress(Compression.SNAPPY, bytes(100_000))
     with pytest.raises(KafkaError):
         decompress(Compression.SNAPPY, closed, max_bytes=99_999)
+
+
+def test_snappy_blocks_without_content_are_limited() -> None:
+    """Only so many snappy blocks are opened for a limit of bytes: each takes time, also if it holds nothing."""
+    nothing = b"\x00\x00\x00\x01\x00"
+    few, many = (compress(Compression.SNAPPY, b"x") + nothing * count for count in (250, 300))
+    opened = open_up_to(Compression.SNAPPY, few, 256 * 1024)
+    assert (bytes(opened.data), opened.is_whole) == (b"x", True)
+    opened = open_up_to(Compression.SNAPPY, many, 256 * 1024)
+    assert (bytes(opened.data), opened.is_whole) == (b"x", False)
+    assert decompress(Compression.SNAPPY, many) == b"x"
 
 
 def test_lz4_blocks_are_independent() -> None:

@@ -28,6 +28,9 @@ R_co = TypeVar("R_co", covariant=True)
 
 _ALLOWED_BYTES: Final = 256 * 1024
 """Limit for the opened bytes of one request's batches on the event loop: half a millisecond with most codecs."""
+_ALLOWED_COMPRESSED_BYTES: Final = 32 * 1024
+"""Limit for the compressed bytes of one request's batches on the event loop. A batch may consist of parts that hold
+nothing, such as members of gzip: 32 KiB of them take five milliseconds."""
 _ALLOWED_RECORDS: Final = 100_000 if IS_COMPILED else 500
 """Limit for the records of one request that are scanned on the event loop: about a millisecond."""
 _BEGINNING_BYTES: Final = 1024 * 1024
@@ -51,6 +54,10 @@ class Opening(Protocol[R_co]):
     def max_bytes(self) -> int:
         """Upper limit for the opened bytes."""
 
+    @property
+    def compressed_bytes(self) -> int:
+        """Size of the batch if it is compressed, else 0."""
+
     def open_within(self, max_bytes: int) -> OpenedData:
         """Opens the batch, or its beginning if it opens to more than `max_bytes`."""
 
@@ -71,6 +78,7 @@ class OpeningAllowance:
 
     # Each request has an allowance, but few use it: class attributes as defaults cost nothing.
     _bytes_left: int = _ALLOWED_BYTES
+    _compressed_bytes_left: int = _ALLOWED_COMPRESSED_BYTES
     _records_left: int = _ALLOWED_RECORDS
 
     def open(self, opening: Opening[R]) -> R:
@@ -78,9 +86,10 @@ class OpeningAllowance:
 
         Raises `OpensLater` if the batch exceeds the allowance, and the errors of `Opening.steps`.
         """
-        count, cost = opening.records_count, opening.cost
-        if count > self._records_left:
+        count, cost, compressed_bytes = opening.records_count, opening.cost, opening.compressed_bytes
+        if count > self._records_left or compressed_bytes > self._compressed_bytes_left:
             raise OpensLater(opening)
+        self._compressed_bytes_left -= compressed_bytes
         opened = opening.open_within(self._bytes_left // max(cost, 1))
         if len(opened.data) * cost > self._bytes_left:
             raise OpensLater(opening)

@@ -187,6 +187,11 @@ class BatchOpening(NamedTuple):
         return 1 if self.header.compression else 0
 
     @property
+    def compressed_bytes(self) -> int:
+        """Size of the batch if it is compressed, else 0."""
+        return self.header.size_bytes if self.header.compression else 0
+
+    @property
     def _closes_anew(self) -> bool:
         return _changes_codec(self.header, self.config)
 
@@ -244,7 +249,7 @@ class BatchOpening(NamedTuple):
             raise self._not_enough(opened)
 
     def _can_open_more(self, opened: OpenedData) -> bool:
-        return not opened.is_whole and len(opened.data) < self.max_bytes
+        return not opened.is_whole and opened.max_bytes < self.max_bytes
 
     def _not_enough(self, opened: OpenedData) -> Exception:
         if self._can_open_more(opened):

@@ -47,6 +47,11 @@ class BatchLookup(NamedTuple):
         return 1 if self.header.compression else 0
 
     @property
+    def compressed_bytes(self) -> int:
+        """Size of the batch if it is compressed, else 0."""
+        return self.header.size_bytes if self.header.compression else 0
+
+    @property
     def max_bytes(self) -> int:
         """The most bytes to which the batch is opened."""
         return MAXIMUM_OPENED_BYTES
@@ -79,7 +84,7 @@ class BatchLookup(NamedTuple):
             return Millis(record.timestamp), offset, header.partition_leader_epoch
         if found.is_complete:
             return None
-        if found.walked < MAXIMUM_OPENED_RECORDS and not opened.is_whole and len(opened.data) < self.max_bytes:
+        if found.walked < MAXIMUM_OPENED_RECORDS and not opened.is_whole and opened.max_bytes < self.max_bytes:
             raise BeginningIsNotEnough
         unknown = Offset(max(header.base_offset + found.walked, self.first_offset))
         return header.max_timestamp, unknown, header.partition_leader_epoch

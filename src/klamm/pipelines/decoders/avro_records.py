@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pyspark.sql import DataFrame
 
@@ -17,6 +17,9 @@ from klamm.pipelines.decoders.python_decoding import BadRecord, ValueDecoder, Va
 from klamm.pipelines.decoders.schema_registry import Registry, UnknownSchema, schemas_of
 from klamm.pipelines.decoders.subject_schema import declared_text, pinned_schema
 from klamm.pipelines.decoders.wire_format import split_header
+
+if TYPE_CHECKING:
+    from klamm.pipelines.decoders.avro_forms import AvroForms
 
 __all__ = ["AvroDecoder", "avro"]
 
@@ -94,17 +97,16 @@ class _AvroPlan(ValuePlan):
         from fastavro import schemaless_reader
         from fastavro.read import SchemaResolutionError
 
-        from klamm.pipelines.decoders.avro_schemas import readable
+        from klamm.pipelines.decoders.avro_forms import AvroForms
         from klamm.pipelines.decoders.avro_types import avro_columns
 
         declared = json.loads(self.reader)
-        columns, reader = avro_columns(declared), readable(declared)
-        convert, with_names = columns.convert, columns.has_branches
+        forms, convert = AvroForms(declared), avro_columns(declared).convert
 
         def read(payload: bytes, writer: Any, whose: str) -> Any:
             stream = io.BytesIO(payload)
             try:
-                value = schemaless_reader(stream, writer, reader, return_named_type=with_names)
+                value = schemaless_reader(stream, writer, forms.reader)
             except SchemaResolutionError as error:
                 raise BadRecord(f"{whose} can't be read with the reader schema: {error}") from None
             except EOFError:
@@ -117,30 +119,35 @@ class _AvroPlan(ValuePlan):
 
         place = self.registry
         if place is None:
-            return lambda value: read(value, reader, "the schema")
+            return lambda value: read(value, forms.reader, "the schema")
 
         @cache
-        def writer_schema(schema_id: int) -> Any:
-            return _writer_schema(place, schema_id)
+        def writer_schema(schema_id: int) -> _Writer | str:
+            return _writer_schema(place, schema_id, forms)
 
         def framed(value: bytes) -> Any:
             schema_id, payload = split_header(value)
             writer = writer_schema(schema_id)
             if isinstance(writer, str):
                 raise BadRecord(writer)
-            if writer == _BYTES:
+            if writer.is_bytes:
                 payload = _length_prefixed(payload)
-            return read(payload, writer, f"schema id {schema_id}")
+            return read(payload, writer.form, f"schema id {schema_id}")
 
         return framed
 
 
-_BYTES = {"type": "bytes"}
+class _Writer(NamedTuple):
+    """The schema with which records were written."""
+
+    form: Any
+    is_bytes: bool
+    """Whether the whole schema is `bytes`."""
 
 
-def _writer_schema(place: Registry, schema_id: int) -> Any:
+def _writer_schema(place: Registry, schema_id: int, forms: AvroForms) -> _Writer | str:
     """Returns the schema with which a record was written; a string says why there is none."""
-    from klamm.pipelines.decoders.avro_schemas import parse_avro, readable, refuse_unsafe
+    from klamm.pipelines.decoders.avro_schemas import parse_avro, refuse_unsafe
 
     try:
         found = schemas_of(place).by_id(schema_id)
@@ -149,12 +156,11 @@ def _writer_schema(place: Registry, schema_id: int) -> Any:
     if found.kind != "AVRO":
         return f"schema id {schema_id} is of the kind {found.kind}, not AVRO"
     try:
-        parsed = parse_avro(found.text, found.references)
+        parsed = parse_avro(found.text, found.references, is_writer=True)
         refuse_unsafe(parsed)
+        return _Writer(forms.of_writer(parsed), parsed in ("bytes", {"type": "bytes"}))
     except DecoderError as error:
         return f"schema id {schema_id}: {error}"
-    parsed = readable(parsed)
-    return {"type": parsed} if isinstance(parsed, str) else parsed
 
 
 def _length_prefixed(payload: bytes) -> bytes:

@@ -1,8 +1,4 @@
-"""Avro schemas: parsed with their references, and prepared for reading. No I/O.
-
-fastavro turns dates and times into Python objects, which costs time and fails outside of Python's years 1 to 9999.
-Arrow takes the plain numbers, so the schemas that fastavro reads with have no logical types except decimals.
-"""
+"""Avro schemas: parsed with their references, and checked. No I/O."""
 
 from __future__ import annotations
 
@@ -12,14 +8,12 @@ from typing import Any, Final
 
 from fastavro.repository.base import AbstractSchemaRepository, SchemaRepositoryError
 from fastavro.schema import load_schema
-from fastavro.types import Schema
 
 from klamm.pipelines.decoders.decoder import DecoderError
 
-__all__ = ["parse_avro", "readable", "refuse_unsafe"]
+__all__ = ["parse_avro", "refuse_unsafe", "without_defaults"]
 
 _ROOT: Final = "the schema"
-_KEPT_LOGICAL_TYPE: Final = "decimal"
 _MARKERS: Final = ("__fastavro_parsed", "__named_schemas")
 
 
@@ -37,25 +31,20 @@ class _Repository(AbstractSchemaRepository):
             raise SchemaRepositoryError(f"{name} is not defined") from None
 
 
-def parse_avro(text: str, references: Mapping[str, str] | None = None) -> Any:
+def parse_avro(text: str, references: Mapping[str, str] | None = None, *, is_writer: bool = False) -> Any:
     """Returns the schema as JSON, with full names and with the schemas that it refers to in place.
 
-    Raises `DecoderError` if it is no Avro schema.
+    A writer's schema comes without the defaults of its fields: they mean nothing to a reader, and old versions of
+    Java's Avro took defaults of any type. Raises `DecoderError` if it is no Avro schema.
     """
     try:
-        schemas = {name: json.loads(reference) for name, reference in (references or {}).items()}
-        parsed = load_schema(_ROOT, repo=_Repository({**schemas, _ROOT: json.loads(text)}))
+        schemas = {name: json.loads(each) for name, each in {**(references or {}), _ROOT: text}.items()}
+        if is_writer:
+            schemas = {name: without_defaults(schema) for name, schema in schemas.items()}
+        parsed = load_schema(_ROOT, repo=_Repository(schemas))
     except Exception as error:  # fastavro raises errors of many kinds for what is no schema
         raise DecoderError(f"not an Avro schema: {type(error).__name__}: {error}") from None
     return _without_markers(parsed)
-
-
-def readable(schema: Any) -> Schema:
-    """Returns the schema in the form in which fastavro is to read with it."""
-    from fastavro import parse_schema
-
-    parsed: Schema = parse_schema(_without_logical_types(schema))
-    return parsed
 
 
 def refuse_unsafe(schema: Any) -> None:
@@ -111,15 +100,23 @@ class _Sizes:
         return any(sizes)
 
 
+def without_defaults(schema: Any) -> Any:
+    """Returns the schema without what means nothing to the reader of its records: defaults of fields, descriptions."""
+
+    def bare(node: Mapping[str, Any]) -> dict[str, Any]:
+        copy = {key: value for key, value in node.items() if key != "doc"}
+        if "fields" in copy:
+            copy["fields"] = [
+                {key: value for key, value in field.items() if key not in {"default", "doc"}}
+                for field in copy["fields"]
+            ]
+        return copy
+
+    return _mapped(schema, bare)
+
+
 def _without_markers(schema: Any) -> Any:
     return _mapped(schema, lambda node: {key: value for key, value in node.items() if key not in _MARKERS})
-
-
-def _without_logical_types(schema: Any) -> Any:
-    def plain(node: Mapping[str, Any]) -> dict[str, Any]:
-        return {key: value for key, value in node.items() if key != "logicalType" or value == _KEPT_LOGICAL_TYPE}
-
-    return _mapped(schema, plain)
 
 
 def _mapped(schema: Any, change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> Any:

@@ -5,7 +5,6 @@ The mapping is that of Spark's `from_avro`, with one difference: decimals of mor
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -30,6 +29,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from klamm.pipelines.decoders.avro_forms import Member, has_members, is_decimal
 from klamm.pipelines.decoders.decoder import DecoderError
 from klamm.pipelines.decoders.python_decoding import BadRecord
 
@@ -50,16 +50,8 @@ _PRIMITIVES: Final[dict[str, DataType]] = {
     "enum": StringType(),
     "fixed": BinaryType(),
 }
-_KINDS: Final[dict[type, tuple[str, ...]]] = {
-    bool: ("boolean",),
-    float: ("double", "float"),
-    decimal.Decimal: ("decimal",),
-    str: ("string",),
-    bytes: ("bytes",),
-    list: ("array",),
-    dict: ("map",),
-}
 _DIGITS: Final = 38
+_UUID_BYTES: Final = 16
 _MOST_MICROSECONDS: Final = 2**63 - 1
 
 
@@ -69,8 +61,6 @@ class AvroColumns:
 
     schema: StructType
     convert: Convert | None
-    has_branches: bool
-    """Whether a union has several branches, so that fastavro must say which one a value has."""
 
 
 def avro_columns(schema: Any) -> AvroColumns:
@@ -82,10 +72,10 @@ def avro_columns(schema: Any) -> AvroColumns:
     mapping = _Mapping()
     data_type, convert = mapping.of(schema, "")
     if isinstance(data_type, StructType) and isinstance(schema, dict) and schema.get("type") == "record":
-        return AvroColumns(data_type, convert, mapping.has_branches)
+        return AvroColumns(data_type, convert)
     inner = convert
     wrap: Convert = (lambda value: {"value": value}) if inner is None else (lambda value: {"value": inner(value)})
-    return AvroColumns(StructType([StructField("value", data_type)]), wrap, mapping.has_branches)
+    return AvroColumns(StructType([StructField("value", data_type)]), wrap)
 
 
 class _Mapping:
@@ -94,7 +84,6 @@ class _Mapping:
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}
         self._open: list[str] = []
-        self.has_branches = False
 
     def of(self, schema: Any, path: str) -> tuple[DataType, Convert | None]:  # noqa: PLR0911 - one case a line
         if isinstance(schema, list):
@@ -146,53 +135,24 @@ class _Mapping:
         present = [branch for branch in branches if branch != "null"]
         if len(present) <= 1:
             data_type, convert = self.of(present[0] if present else "null", path)
-            return data_type, _unwrapped(convert)
-        if merged := _merged_numbers(present):
-            return merged, None
-        self.has_branches = True
-        members = [(branch, *self.of(branch, f"{path}.member{at}")) for at, branch in enumerate(present)]
-        fields = [StructField(f"member{at}", data_type) for at, (_, data_type, _) in enumerate(members)]
-        return StructType(fields), _Branches([(self._resolved(branch), convert) for branch, _, convert in members])
-
-    def _resolved(self, branch: Any) -> Any:
-        return self._named.get(branch, branch) if isinstance(branch, str) else branch
+            return data_type, None if convert is None else _nullable(convert)
+        if not has_members(branches):
+            return LongType() if "long" in present else DoubleType(), None
+        members = [self.of(branch, f"{path}.member{at}") for at, branch in enumerate(present)]
+        fields = [StructField(f"member{at}", data_type) for at, (data_type, _) in enumerate(members)]
+        return StructType(fields), _of_members([convert for _, convert in members])
 
 
-class _Branches:
-    """The conversion of a union with several branches to a struct with a member for each."""
+def _of_members(converts: Sequence[Convert | None]) -> Convert:
+    """Returns the conversion of a union of several types to a struct with a member for each."""
 
-    def __init__(self, members: Sequence[tuple[Any, Convert | None]]) -> None:
-        self._by_name: dict[str, tuple[str, Convert | None]] = {}
-        self._by_kind: dict[str, tuple[str, Convert | None]] = {}
-        for at, (branch, convert) in enumerate(members):
-            member = (f"member{at}", convert)
-            kind = branch if isinstance(branch, str) else branch["type"]
-            if not isinstance(branch, str) and "name" in branch:
-                self._by_name[branch["name"]] = member
-                self._by_name.setdefault(branch["name"].rpartition(".")[2], member)
-            else:
-                is_decimal = not isinstance(branch, str) and branch.get("logicalType") == "decimal"
-                self._by_kind["decimal" if is_decimal else kind] = member
-
-    def __call__(self, value: Any) -> Any:
+    def struct(value: Member | None) -> dict[str, Any] | None:
         if value is None:
             return None
-        if isinstance(value, tuple):
-            name, value = value
-            found = self._by_name.get(name) or self._by_name.get(name.rpartition(".")[2])
-        else:
-            found = next((self._by_kind[kind] for kind in _kinds(value) if kind in self._by_kind), None)
-        if found is None:
-            raise BadRecord(f"a union has a value of type {type(value).__name__}, which is none of its branches")
-        member, convert = found
-        return {member: value if convert is None else convert(value)}
+        convert = converts[value.number]
+        return {f"member{value.number}": value.value if convert is None else convert(value.value)}
 
-
-def _kinds(value: Any) -> tuple[str, ...]:
-    """Returns the types of Avro that a value of fastavro may have, the narrowest first."""
-    if type(value) is int:
-        return ("int", "long") if -(2**31) <= value < 2**31 else ("long",)
-    return _KINDS[type(value)]
+    return struct
 
 
 def _logical(  # noqa: PLR0911 - one case a line
@@ -200,7 +160,7 @@ def _logical(  # noqa: PLR0911 - one case a line
 ) -> tuple[DataType, Convert | None] | None:
     """Returns the type of a logical type; None if the node has none, or one that is read as its plain type."""
     match node.get("logicalType"), node["type"]:
-        case "decimal", "bytes" | "fixed":
+        case "decimal", _ if is_decimal(node):
             return _decimal(int(node["precision"]), int(node.get("scale", 0)))
         case "date", "int":
             return DateType(), None
@@ -210,7 +170,7 @@ def _logical(  # noqa: PLR0911 - one case a line
             return _time(name), None
         case ("timestamp-nanos" | "local-timestamp-nanos") as name, "long":
             return _time(name), lambda nanoseconds: nanoseconds // 1000
-        case "uuid", "fixed":
+        case "uuid", "fixed" if node["size"] == _UUID_BYTES:
             return StringType(), lambda value: str(UUID(bytes=value))
         case _:
             return None
@@ -233,23 +193,8 @@ def _from_milliseconds(milliseconds: int) -> int:
     return microseconds
 
 
-def _merged_numbers(branches: Sequence[Any]) -> DataType | None:
-    """Returns the type that holds both of two kinds of numbers, as Spark's `from_avro` merges them."""
-    kinds = {branch if isinstance(branch, str) else None for branch in branches}
-    if kinds == {"int", "long"}:
-        return LongType()
-    return DoubleType() if kinds == {"float", "double"} else None
-
-
-def _unwrapped(convert: Convert | None) -> Convert:
-    """Returns the conversion of a nullable value; fastavro may return a named type together with its name."""
-
-    def nullable(value: Any) -> Any:
-        if isinstance(value, tuple):
-            value = value[1]
-        return value if value is None or convert is None else convert(value)
-
-    return nullable
+def _nullable(convert: Convert) -> Convert:
+    return lambda value: None if value is None else convert(value)
 
 
 def _each(convert: Convert | None) -> Convert | None:
@@ -265,6 +210,7 @@ def _each_field(converts: Sequence[tuple[str, Convert]]) -> Convert | None:
         return None
 
     def fields(record: dict[str, Any]) -> dict[str, Any]:
+        record = record.copy()  # a default is one object for all records
         for name, convert in converts:
             record[name] = convert(record[name])
         return record

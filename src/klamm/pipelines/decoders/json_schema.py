@@ -160,9 +160,13 @@ def _validate_batches(
         if value is None or reason is not None:
             return reason
         try:
-            error = best_match(validator.iter_errors(json.loads(value[skip:])))
+            parsed = json.loads(value[skip:])
         except (ValueError, RecursionError) as unreadable:  # Spark takes single quotes, for example
             return cut_reason(f"the value is not JSON: {unreadable}")
+        try:
+            error = best_match(validator.iter_errors(parsed))
+        except (ArithmeticError, ValueError, RecursionError) as failure:  # 1e999 and a `multipleOf`, for example
+            return cut_reason(f"the value can't be compared with the schema: {failure}")
         return None if error is None else cut_reason(f"the schema is broken at {error.json_path}: {error.message}")
 
     for batch in batches:

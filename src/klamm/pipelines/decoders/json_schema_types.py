@@ -88,10 +88,12 @@ class _Walk:
         if "$ref" in schema:
             found, other = self._referred(schema["$ref"], document)
             return self.of(found, path, other)
-        if choices := schema.get("anyOf") or schema.get("oneOf"):
+        if "properties" not in schema and (choices := schema.get("anyOf") or schema.get("oneOf")):
             return self._choice(choices, path, document)
-        if "allOf" in schema and "type" not in schema and "properties" not in schema:
-            return self._all_of(schema["allOf"], path, document)
+        if "allOf" in schema:
+            own = {name: part for name, part in schema.items() if name != "allOf"}
+            has_columns = "properties" in own or own.get("type", "object") != "object"
+            return self._all_of([*schema["allOf"], *([own] if has_columns else [])], path, document)
         kinds = _kinds_of(schema)
         present = [kind for kind in kinds if kind != "null"]
         can_be_null = len(present) < len(kinds) or not kinds

@@ -150,9 +150,11 @@ def _chosen(file: FileDescriptorProto, message: str | None) -> str:
     names = [name for name, _ in _names(file.message_type, f"{file.package}." if file.package else "")]
     if message is not None:
         return message if "." in message or not file.package else f"{file.package}.{message}"
-    if len(names) != 1:
+    if not names:
+        raise DecoderError("the Protobuf schema has no message")
+    if len(names) > 1:
         raise DecoderError(
-            f"the Protobuf schema has the messages {', '.join(names)}: name one, protobuf({names[:1]!r})"
+            f"the Protobuf schema has the messages {', '.join(names)}: name one, protobuf({names[0]!r}, …)"
         )
     return names[0]
 

@@ -31,6 +31,7 @@ _TRIES: Final = 4
 _BETWEEN_TRIES_S: Final = 0.5
 _UNKNOWN_FOR_S: Final = 10.0
 _MOST_UNKNOWN: Final = 10_000
+_LARGEST_ID: Final = 2**31 - 1
 _WAITS: Final = 5
 _WAITS_WITHIN_S: Final = 60.0
 
@@ -136,6 +137,8 @@ class SchemaLookup:
         if known is None:
             client, form = self._form(serialized)
             name = f"schema id {schema_id} is not in the registry"
+            if schema_id > _LARGEST_ID:  # a registry answers such a request as one that it does not understand
+                raise UnknownSchema(name)
             now = self._clock()
             if self._unknown.get(schema_id, 0.0) > now:
                 raise UnknownSchema(name)

@@ -17,7 +17,7 @@ from klamm.testing import Broker
 class _Batch:
     """A batch for `BatchOpener`."""
 
-    records_count = cost = max_bytes = 1
+    records_count = cost = max_bytes = compressed_bytes = 1
 
     def open_within(self, max_bytes: int) -> OpenedData:
         return OpenedData(memoryview(b""), is_whole=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import cramjam
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -26,7 +27,7 @@ from klamm.core.log.batch_opening import (
     open_now,
     with_new_header,
 )
-from klamm.protocol.compression import Compression
+from klamm.protocol.compression import Compression, compress
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.record_batch import HEADER_SIZE_BYTES, batch_crc_is_valid, pack_header, read_batch_header
 from klamm.protocol.records import decode_batch, encode_batch
@@ -191,6 +192,22 @@ def test_a_batch_that_grows_beyond_the_limit_is_refused() -> None:
     config = TopicConfig(compression_type="uncompressed", max_message_bytes=10_000)
     with pytest.raises(KafkaError) as refused:
         _store(records, config)
+    assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("is_framed", [True, False])
+@pytest.mark.parametrize("codec", ["uncompressed", "gzip"])
+def test_a_snappy_batch_beyond_the_limit_is_too_large(codec: str, is_framed: bool) -> None:
+    """A snappy batch above the limit is MESSAGE_TOO_LARGE, framed as Java or librdkafka frames it. It is opened by the
+    block, so there may be less than the limit."""
+    payload = records_in_sequence(20_000)
+    closed = compress(Compression.SNAPPY, payload) if is_framed else bytes(cramjam.snappy.compress_raw(payload))
+    sent = _with_payload(batch_of(payload, 20_000, Compression.SNAPPY, base_timestamp=NOW_MS), closed)
+    config = TopicConfig(compression_type=codec, max_message_bytes=100_000)
+    opening = BatchOpening(sent, read_batch_header(sent), config, NOW_MS, ORDERS, True, is_for_coordinator=True)
+    assert opening.max_bytes < len(payload)
+    with pytest.raises(KafkaError) as refused:
+        open_now(opening)
     assert refused.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 

@@ -218,9 +218,14 @@ def test_a_message_is_a_class_or_a_name_in_a_descriptor_set(tmp_path: Path) -> N
     assert pinned[1].stored == pinned[2].stored
 
 
+_TWO = FileDescriptorSet(file=[proto_file("two.proto", {"A": {"a": "int32"}, "B": {}})]).SerializeToString()
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
+        ({"descriptors": _TWO}, r"has the messages shop.A, shop.B: name one, protobuf\('shop.A', …\)"),
+        ({"descriptors": FileDescriptorSet(file=[proto_file("no.proto", {})]).SerializeToString()}, "has no message"),
         ({}, "needs a generated class, descriptors, or a registry"),
         ({"message": 5}, "give a class that protoc generated"),
         ({"message": "x.Y", "descriptors": "missing.desc"}, "can't be read"),
