@@ -341,6 +341,58 @@ def test_any_error_of_a_handler_is_a_failed_attempt(error: type[BaseException]) 
         assert [letter.value for letter in run.dead_letters] == [b"bad"]
 
 
+def test_a_coroutine_that_cancels_its_own_task_stops_nothing() -> None:
+    """The cancellation would arrive when the coroutine has ended. It meets no other record, and not the wait for one."""
+    app = new_worker()
+    handled: list[bytes] = []
+
+    @app.handler("orders", retries=Retry(1), dead_letters="orders-failed")
+    async def bill(record: Record) -> None:
+        if record.value == b"good":
+            await asyncio.sleep(1)
+        handled.append(record.value)
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    with app.test() as run:
+        for value in (b"first", b"good", b"last"):
+            run.produce("orders", value)
+        run.finish(within=10)
+        run.produce("orders", b"later")
+        run.finish(within=10)
+        assert run.dead_letters == []
+    assert handled == [b"first", b"good", b"last", b"later"]
+
+
+def test_slots_that_wait_for_records_are_not_cancelled() -> None:
+    """A handler that cancels all tasks of the loop, as programs do at their end, does not lower the concurrency."""
+    app = new_worker()
+    running: set[bytes] = set()
+    most = 0
+
+    @app.handler("orders", concurrency=3)
+    async def bill(record: Record) -> None:
+        nonlocal most
+        if record.value == b"bad" and record.attempt == 1:
+            for task in asyncio.all_tasks():
+                if getattr(task.get_coro(), "__name__", "") == "_slot":
+                    task.cancel()
+            await asyncio.sleep(1)
+        running.add(record.value)
+        most = max(most, len(running))
+        await asyncio.sleep(1)
+        running.remove(record.value)
+
+    with app.test() as run:
+        run.produce("orders", b"bad")
+        run.finish(within=10)
+        for value in (b"1", b"2", b"3"):
+            run.produce("orders", value, value)
+        run.finish(within=10)
+    assert most == 3
+
+
 def test_a_coroutine_may_refuse_to_be_cancelled() -> None:
     """A coroutine that goes on after its partition was lost ends without an effect; its slot works on."""
     app = new_worker()
