@@ -9,6 +9,7 @@ after some of them the worker ends, because the next records would fare no bette
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import inspect
 import signal
@@ -52,6 +53,8 @@ class HandlerProcess:
         self._is_closed = False
         self._is_ready = False
         self._start()
+        # The process ignores the signal with which multiprocessing ends it if the program ends before `close`.
+        atexit.register(self.close)
 
     def _start(self) -> None:
         self._is_ready = False
@@ -126,6 +129,7 @@ class HandlerProcess:
 
     def close(self) -> None:
         """Ends the process."""
+        atexit.unregister(self.close)
         self._is_closed = True
         self._connection.close()
         self._process.join(1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -129,6 +132,23 @@ def test_the_end_of_a_worker_does_not_wait_for_processes_that_start() -> None:
     assert not process._process.is_alive()
     with pytest.raises(ProcessFailure):
         process(b"a", None)
+
+
+def test_a_program_ends_although_its_worker_runs(tmp_path: Path) -> None:
+    """A worker in a daemon thread is not closed at the end of the program. Its processes end with the program."""
+    script = tmp_path / "program.py"
+    script.write_text(
+        "from tests.integration.worker.slow_start_handlers import app\n"
+        "from klamm.worker.process_handlers import HandlerProcess\n"
+        "if __name__ == '__main__':\n"
+        "    process = HandlerProcess(app.handlers[0])\n"
+        "    process.wait_until_ready()\n"
+        "    print(process._process.pid)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(done.stdout), 0)
 
 
 @pytest.mark.usefixtures("slow_start")
