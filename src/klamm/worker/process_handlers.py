@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from klamm.worker.errors import ProcessFailure, ProcessNotReady, UndecodableRecords
-from klamm.worker.handler_plan import HandlerPlan
+from klamm.worker.handler_plan import HandlerPlan, wait_for_result
 
 __all__ = ["HandlerProcess", "note_plan", "serve_records"]
 
@@ -174,8 +174,8 @@ def _answer(
             return _Undecodable(text, tuple(bad))
     try:
         result = function(argument)
-        if inspect.iscoroutine(result):
-            runner.run(result)
+        if result is not None and inspect.isawaitable(result):
+            runner.run(wait_for_result(result))
     except (Exception, asyncio.CancelledError) as error:
         return _Failed(_text_of(error))
     return None

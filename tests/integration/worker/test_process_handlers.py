@@ -186,3 +186,10 @@ def test_a_handler_that_waits_for_a_cancelled_task_does_not_end_its_process() ->
     with handling("cancelled", [b"a", b"b"]) as (runs, headers):
         wait_until(lambda: runs.dead == 2)
     assert {of_letter["klamm.reason"] for of_letter in headers.values()} == {b"CancelledError: "}
+
+
+def test_what_a_function_in_a_process_returns_is_awaited() -> None:
+    """Also if it is no coroutine of Python's own: without that, the record would count as handled."""
+    with handling("awaitables", [b"a"]) as (runs, headers):
+        wait_until(lambda: runs.succeeded + runs.dead == 1)
+    assert {of_letter["klamm.reason"] for of_letter in headers.values()} == {b"ValueError: later"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -462,6 +463,16 @@ def test_wrong_declarations_are_refused() -> None:
     ):
         with pytest.raises(WorkerError, match=what):
             app.handler("orders", **options)(lambda record: None)
+
+    def first(record: Record) -> Iterator[Record]:
+        yield record
+
+    async def second(record: Record) -> AsyncIterator[Record]:
+        yield record
+
+    for function in (first, second):
+        with pytest.raises(WorkerError, match="has yield, so a call of it handles nothing"):
+            app.handler("invoices")(function)
     with pytest.raises(WorkerError, match="name the topics"):
         app.handler()(print)
     with pytest.raises(WorkerError, match="not by pattern"):
