@@ -54,8 +54,9 @@ class HandlerPlan:
             raise WorkerError(f"{self.name} has yield, so a call of it handles nothing: a handler returns")
         if self.order not in ("key", "partition", "none"):
             raise WorkerError(f"order={self.order!r}: choose 'key', 'partition' or 'none'")
-        if self.concurrency < 1 or self.batch < 1 or (self.pool is not None and self.pool < 1):
-            raise WorkerError("concurrency, batch and pool are at least 1")
+        pool = 1 if self.pool is None else self.pool
+        if min(self.concurrency, self.batch, pool, self.window.records, self.window.size_bytes) < 1:
+            raise WorkerError("concurrency, batch, pool, window and window_bytes are at least 1")
         if self.dead_letters in self.topics:
             raise WorkerError(f"the dead letters of {self.name} would go to {self.dead_letters}, which it reads")
 

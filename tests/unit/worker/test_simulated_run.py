@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -342,6 +343,24 @@ def test_any_error_of_a_handler_is_a_failed_attempt(error: type[BaseException]) 
         assert [letter.value for letter in run.dead_letters] == [b"bad"]
 
 
+def test_a_task_of_a_handler_that_quits_is_a_failed_attempt() -> None:
+    """The loop goes on after `sys.exit` in a task that the handler waits for, as in a real run."""
+    app = new_worker()
+
+    async def quit_once(record: Record) -> None:
+        if record.attempt == 1:
+            sys.exit(3)
+
+    @app.handler("orders", retries=Retry(2))
+    async def bill(record: Record) -> None:
+        await asyncio.wait_for(quit_once(record), 5)
+
+    with app.test() as run:
+        run.produce("orders", b"1")
+        run.finish(within=10)
+        assert run.committed("orders") == 1
+
+
 def test_a_coroutine_that_cancels_its_own_task_stops_nothing() -> None:
     """The cancellation would arrive when the coroutine has ended. It meets no other record, and not the wait for one."""
     app = new_worker()
@@ -458,6 +477,8 @@ def test_wrong_declarations_are_refused() -> None:
         ({}, "orders: a topic has one handler"),
         ({"order": "time"}, "choose 'key', 'partition' or 'none'"),
         ({"concurrency": 0}, "at least 1"),
+        ({"window": 0}, "at least 1"),
+        ({"window_bytes": 0}, "at least 1"),
         ({"dead_letters": "orders"}, "which it reads"),
         ({"pool": 1}, "not at the top of its module"),
     ):
