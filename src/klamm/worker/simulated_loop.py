@@ -30,7 +30,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         super().__init__(self._own_selector)
 
     def run_forever(self) -> None:
-        """Runs until `stop`. `sys.exit` in a task of a handler is an error of the handler, as on the loop of a worker."""
+        """Runs until `stop`. `sys.exit` in a task of a handler is an error of the handler, as in a real run."""
         while True:
             with contextlib.suppress(SystemExit):
                 super().run_forever()

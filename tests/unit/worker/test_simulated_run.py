@@ -362,7 +362,7 @@ def test_a_task_of_a_handler_that_quits_is_a_failed_attempt() -> None:
 
 
 def test_a_coroutine_that_cancels_its_own_task_stops_nothing() -> None:
-    """The cancellation would arrive when the coroutine has ended. It meets no other record, and not the wait for one."""
+    """The cancellation would arrive after the end of the coroutine. It meets no other record and ends no slot."""
     app = new_worker()
     handled: list[bytes] = []
 
