@@ -12,6 +12,7 @@ import asyncio
 import atexit
 import contextlib
 import inspect
+import logging
 import signal
 from collections.abc import Callable
 from multiprocessing import get_context
@@ -22,6 +23,8 @@ from klamm.worker.errors import ProcessFailure, ProcessNotReady, UndecodableReco
 from klamm.worker.handler_plan import HandlerPlan, wait_for_result
 
 __all__ = ["HandlerProcess", "note_plan", "serve_records"]
+
+_logger = logging.getLogger(__name__)
 
 _PLANS: Final = "__klamm_plans__"
 _RESTARTS: Final = 3
@@ -65,8 +68,12 @@ class HandlerProcess:
         self._process = context.Process(
             target=serve_records, args=(theirs, self._plan.function, self._plan.topics), daemon=True
         )
-        self._process.start()
-        theirs.close()
+        try:
+            self._process.start()
+        except OSError as error:  # no memory, for example: this counts as a process that dies before it is ready
+            _logger.warning("a process of %s can't be started: %s", self._plan.name, error)
+        finally:
+            theirs.close()
 
     def wait_until_ready(self) -> None:
         """Waits until the process has started. Raises ProcessNotReady if it dies meanwhile, several times in a row."""
@@ -120,18 +127,20 @@ class HandlerProcess:
         return code
 
     def _end(self) -> int | None:
-        self._process.join(0.1)
-        self._process.kill()
-        self._process.join()
-        code = self._process.exitcode
+        if self._process.pid is not None:
+            self._process.join(0.1)
+            self._process.kill()
+            self._process.join()
         self._connection.close()
-        return code
+        return self._process.exitcode
 
     def close(self) -> None:
         """Ends the process."""
         atexit.unregister(self.close)
         self._is_closed = True
         self._connection.close()
+        if self._process.pid is None:
+            return
         self._process.join(1)
         if self._process.is_alive():
             self._process.kill()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import pytest
@@ -132,6 +134,36 @@ def test_the_end_of_a_worker_does_not_wait_for_processes_that_start() -> None:
     assert not process._process.is_alive()
     with pytest.raises(ProcessFailure):
         process(b"a", None)
+
+
+@pytest.mark.parametrize("refusals", [1, 100])
+def test_a_process_that_the_system_refuses(monkeypatch: pytest.MonkeyPatch, refusals: int) -> None:
+    """Where no memory is left, a process dies and its successor can't be started at once. That costs no attempt."""
+    processes: list[HandlerProcess] = []
+    failures: list[BaseException] = []
+    start = SpawnProcess.start
+    left = refusals
+
+    def refuse(process: SpawnProcess) -> None:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        start(process)
+
+    with handling("tasks", [b"a"], processes=processes, failures=failures) as (runs, headers):
+        wait_until(lambda: runs.succeeded == 1)
+        process = processes[0]._process
+        process.kill()
+        process.join()
+        monkeypatch.setattr(SpawnProcess, "start", refuse)
+        receive(runs, "tasks", [b"b"], 1)
+        wait_until(lambda: failures or runs.succeeded + runs.dead == 2)
+    assert (headers, runs.failed_attempts) == ({}, 0)
+    if refusals == 1:
+        assert (runs.succeeded, failures) == (2, [])
+    else:
+        assert "ended before it was ready, 4 times in a row" in str(failures[0])
 
 
 def test_a_program_ends_although_its_worker_runs(tmp_path: Path) -> None:
