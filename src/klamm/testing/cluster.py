@@ -276,14 +276,14 @@ class Cluster:
     def rebalance(self, group: str) -> None:
         """Makes a group rebalance now; see `Broker.rebalance`.
 
-        Raises KafkaError: GROUP_ID_NOT_FOUND, COORDINATOR_NOT_AVAILABLE while the group's broker is away.
+        Raises KafkaError: GROUP_ID_NOT_FOUND, COORDINATOR_NOT_AVAILABLE while the group's broker is away or paused.
         """
         self._in_coordinator(group, lambda server: rebalance_group(server, group))
 
     def fence(self, group: str, member_id: str) -> None:
         """Removes a member from its group as if its session had timed out; see `Broker.fence`.
 
-        Raises its errors, and KafkaError COORDINATOR_NOT_AVAILABLE while the group's broker is away.
+        Raises its errors, and KafkaError COORDINATOR_NOT_AVAILABLE while the group's broker is away or paused.
         """
         self._in_coordinator(group, lambda server: fence_member(server, group, member_id))
 
@@ -298,7 +298,7 @@ class Cluster:
         if OFFSETS_TOPIC not in self._image().topics:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"there is no group {group}")
         coordinator = self.coordinator_of(group)
-        if coordinator is None:
+        if coordinator is None or self._member(coordinator).is_paused:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"the coordinator of group {group} is away")
         self.run_in_broker(coordinator, function)
 

@@ -72,11 +72,20 @@ class PipelineHarness:
         tombstone, other values become JSON. Raises `KlammError` if a record is not written."""
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 0})
+        # Without idempotence, a batch that a new partition refuses for a moment is sent again behind later ones.
+        settings = {"bootstrap.servers": self.bootstrap_servers, "linger.ms": 0, "enable.idempotence": True}
+        producer = Producer(settings)
         errors: list[Any] = []
         for value in values:
             text = value if isinstance(value, bytes | str | None) else json.dumps(value)
-            producer.produce(topic, text, key, on_delivery=lambda error, _: errors.append(error) if error else None)
+            while True:
+                try:
+                    producer.produce(
+                        topic, text, key, on_delivery=lambda error, _: errors.append(error) if error else None
+                    )
+                    break
+                except BufferError:
+                    producer.poll(0.1)
         if producer.flush(_TIMEOUT_S) or errors:
             raise KlammError(f"records were not written to {topic}: {errors or 'no answer'}")
 

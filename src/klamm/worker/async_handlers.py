@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from klamm.core.delivery.work import Work
@@ -89,7 +89,7 @@ class AsyncHandlers:
             taken = runs.next_run(finished)
             finished = ()
             if taken is None:
-                await self._wait()
+                await self._rest(task, self._wait())
                 turn_ends_ms = runs.clock_ms() + _TURN_MS
                 continue
             if self._idle and not self._is_waking:
@@ -113,10 +113,24 @@ class AsyncHandlers:
                 if task in self._fenced:
                     self._fenced.discard(task)
                     task.uncancel()
+            if task.cancelling():
+                await self._rest(task, asyncio.sleep(0))
             in_turn += 1
             if in_turn % _CALLS_BETWEEN_LOOKS == 0 and (now_ms := runs.clock_ms()) > turn_ends_ms:
-                await asyncio.sleep(0)
+                await self._rest(task, asyncio.sleep(0))
                 turn_ends_ms = now_ms + _TURN_MS
+
+    async def _rest(self, task: asyncio.Task[None], rest: Coroutine[Any, Any, None]) -> None:
+        """Waits between two runs. Only `close` cancels a slot here: a coroutine that has cancelled its own task, or all
+        tasks, does not end slots and fails no other record.
+        """
+        try:
+            await rest
+        except asyncio.CancelledError:
+            if self._is_closed:
+                raise
+        while task.cancelling():
+            task.uncancel()
 
     def _take_error(self, task: asyncio.Task[None], run: list[Work], error: BaseException) -> None:
         """Takes what a coroutine has raised. Raises it if it ends the slot."""

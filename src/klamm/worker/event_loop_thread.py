@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Coroutine
@@ -20,7 +21,15 @@ class EventLoopThread:
 
     def __init__(self) -> None:
         self.loop = _new_loop()
-        self._thread = threading.Thread(target=self.loop.run_forever, name="klamm-worker-loop", daemon=True)
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="klamm-worker-loop", daemon=True)
+
+    def _run(self) -> None:
+        # A task of a handler may raise SystemExit, which the loop raises too after it has told the handler. The others
+        # go on.
+        while not self._is_closed:
+            with contextlib.suppress(SystemExit, KeyboardInterrupt):
+                self.loop.run_forever()
 
     def call(self, function: Callable[[], None]) -> None:
         """Calls a function on the loop, soon."""
@@ -37,6 +46,7 @@ class EventLoopThread:
 
     def close(self) -> None:
         """Ends the thread."""
+        self._is_closed = True
         if self._thread.is_alive():
             self.loop.call_soon_threadsafe(self.loop.stop)
             self._thread.join(_CLOSE_SECONDS)

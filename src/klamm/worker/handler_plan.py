@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,15 @@ from klamm.core.delivery.record_window import RecordWindow
 from klamm.core.delivery.retry_rule import Retry
 from klamm.worker.errors import WorkerError
 
-__all__ = ["HandlerPlan"]
+__all__ = ["HandlerPlan", "wait_for_result"]
+
+
+async def wait_for_result(result: Awaitable[Any]) -> None:
+    """Waits for what a plain function has returned to be awaited.
+
+    It is not always a coroutine of Python's own: those of compiled modules, for example, have a type of their own.
+    """
+    await result
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +50,13 @@ class HandlerPlan:
             raise WorkerError("a handler reads topics by name, not by pattern")
         if self.pool is not None and "<locals>" in self.function.__qualname__:
             raise WorkerError(f"{self.name} is not at the top of its module, where the processes of pool= find it")
+        if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
+            raise WorkerError(f"{self.name} has yield, so a call of it handles nothing: a handler returns")
         if self.order not in ("key", "partition", "none"):
             raise WorkerError(f"order={self.order!r}: choose 'key', 'partition' or 'none'")
-        if self.concurrency < 1 or self.batch < 1 or (self.pool is not None and self.pool < 1):
-            raise WorkerError("concurrency, batch and pool are at least 1")
+        pool = 1 if self.pool is None else self.pool
+        if min(self.concurrency, self.batch, pool, self.window.records, self.window.size_bytes) < 1:
+            raise WorkerError("concurrency, batch, pool, window and window_bytes are at least 1")
         if self.dead_letters in self.topics:
             raise WorkerError(f"the dead letters of {self.name} would go to {self.dead_letters}, which it reads")
 

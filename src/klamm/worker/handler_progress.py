@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -89,12 +90,16 @@ class ProgressLine:
         seconds = (now_ms - self._shown_ms) / 1000 if self._shown_ms else 0.0
         self._shown_ms = now_ms
         text = " | ".join(self._words(each, seconds) for each in measure())
-        self._write(f"\r\x1b[K{text[: self._width - 1]}")
+        self._put(f"\r\x1b[K{text[: self._width - 1]}")
 
     def end(self) -> None:
         """Leaves the last line on the terminal."""
         if self._shown_ms:
-            self._write("\n")
+            self._put("\n")
+
+    def _put(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # the terminal may be closed while the worker goes on
+            self._write(text)
 
     def _words(self, each: HandlerProgress, seconds: float) -> str:
         before = self._handled.get(each.handler, 0)

@@ -112,6 +112,9 @@ class Membership:
                 self._commit_in_time()
             self._give_back([name for runs in self._all_runs for name in runs.delivery.partitions])
             self._commit_refused()
+        except KeyboardInterrupt:
+            self._drain_seconds = 0.0  # the second Ctrl-C: partitions that go away below wait for no handler
+            raise
         finally:
             self._is_leaving = True
             self._consumer.close()

@@ -9,8 +9,10 @@ after some of them the worker ends, because the next records would fare no bette
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import inspect
+import logging
 import signal
 from collections.abc import Callable
 from multiprocessing import get_context
@@ -18,9 +20,11 @@ from multiprocessing.connection import Connection
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from klamm.worker.errors import ProcessFailure, ProcessNotReady, UndecodableRecords
-from klamm.worker.handler_plan import HandlerPlan
+from klamm.worker.handler_plan import HandlerPlan, wait_for_result
 
 __all__ = ["HandlerProcess", "note_plan", "serve_records"]
+
+_logger = logging.getLogger(__name__)
 
 _PLANS: Final = "__klamm_plans__"
 _RESTARTS: Final = 3
@@ -52,6 +56,8 @@ class HandlerProcess:
         self._is_closed = False
         self._is_ready = False
         self._start()
+        # The process ignores the signal with which multiprocessing ends it if the program ends before `close`.
+        atexit.register(self.close)
 
     def _start(self) -> None:
         self._is_ready = False
@@ -62,8 +68,12 @@ class HandlerProcess:
         self._process = context.Process(
             target=serve_records, args=(theirs, self._plan.function, self._plan.topics), daemon=True
         )
-        self._process.start()
-        theirs.close()
+        try:
+            self._process.start()
+        except OSError as error:  # no memory, for example: this counts as a process that dies before it is ready
+            _logger.warning("a process of %s can't be started: %s", self._plan.name, error)
+        finally:
+            theirs.close()
 
     def wait_until_ready(self) -> None:
         """Waits until the process has started. Raises ProcessNotReady if it dies meanwhile, several times in a row."""
@@ -117,17 +127,20 @@ class HandlerProcess:
         return code
 
     def _end(self) -> int | None:
-        self._process.join(0.1)
-        self._process.kill()
-        self._process.join()
-        code = self._process.exitcode
+        if self._process.pid is not None:
+            self._process.join(0.1)
+            self._process.kill()
+            self._process.join()
         self._connection.close()
-        return code
+        return self._process.exitcode
 
     def close(self) -> None:
         """Ends the process."""
+        atexit.unregister(self.close)
         self._is_closed = True
         self._connection.close()
+        if self._process.pid is None:
+            return
         self._process.join(1)
         if self._process.is_alive():
             self._process.kill()
@@ -170,8 +183,8 @@ def _answer(
             return _Undecodable(text, tuple(bad))
     try:
         result = function(argument)
-        if inspect.iscoroutine(result):
-            runner.run(result)
+        if result is not None and inspect.isawaitable(result):
+            runner.run(wait_for_result(result))
     except (Exception, asyncio.CancelledError) as error:
         return _Failed(_text_of(error))
     return None

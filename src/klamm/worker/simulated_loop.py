@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import selectors
 from typing import Any
 
@@ -27,6 +28,13 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._own_selector = _Selector()
         super().__init__(self._own_selector)
+
+    def run_forever(self) -> None:
+        """Runs until `stop`. `sys.exit` in a task of a handler is an error of the handler, as in a real run."""
+        while True:
+            with contextlib.suppress(SystemExit):
+                super().run_forever()
+                return
 
     def time(self) -> float:
         """Returns the simulated time in seconds."""

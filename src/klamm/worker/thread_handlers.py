@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from klamm.core.delivery.work import Work
 from klamm.worker.async_handlers import first_deadline_ms
 from klamm.worker.errors import ProcessNotReady, UndecodableRecords
+from klamm.worker.handler_plan import wait_for_result
 from klamm.worker.handler_runs import HandlerRuns
 
 __all__ = ["FunctionCaller", "HandlerCaller", "ThreadHandlers"]
@@ -34,8 +35,8 @@ class HandlerCaller(Protocol):
 class FunctionCaller:
     """Calls the handler in the thread itself. A thread can't be stopped, so the deadline has no effect.
 
-    A plain function may return a coroutine, for example a decorated one. It runs on an event loop of its own, in the
-    thread: without that, the record would count as handled.
+    A plain function may return an awaitable, for example a decorated function a coroutine. It runs on an event loop of
+    its own, in the thread: without that, the record would count as handled.
     """
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
@@ -47,8 +48,8 @@ class FunctionCaller:
     def __call__(self, argument: Any, seconds: float | None) -> None:
         """Calls the function."""
         result = self._function(argument)
-        if inspect.iscoroutine(result):
-            asyncio.run(result)
+        if result is not None and inspect.isawaitable(result):
+            asyncio.run(wait_for_result(result))
 
 
 class ThreadHandlers:

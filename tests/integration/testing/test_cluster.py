@@ -473,6 +473,24 @@ class TestGroups:
         member.close()
 
 
+def test_the_group_of_a_paused_coordinator(shared_cluster: Cluster) -> None:
+    """A paused coordinator answers nothing, so the group can't be acted on. The call does not wait for `resume`."""
+    member = _Member(shared_cluster, "of-a-paused-broker", "classic")
+    _wait(lambda: member.has_all)
+    coordinator = shared_cluster.coordinator_of("of-a-paused-broker")
+    assert coordinator is not None
+    shared_cluster.pause(coordinator)
+    try:
+        for act in (shared_cluster.rebalance, lambda group: shared_cluster.fence(group, member.id)):
+            with pytest.raises(KafkaError) as refused:
+                act("of-a-paused-broker")
+            assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    finally:
+        shared_cluster.resume(coordinator)
+    _wait(lambda: shared_cluster.coordinator_of("of-a-paused-broker") == coordinator)
+    member.close()
+
+
 def test_the_errors_of_an_unknown_group(shared_cluster: Cluster) -> None:
     """A group that does not exist can't be rebalanced, and an unreachable cluster says so."""
     with pytest.raises(KafkaError) as refused:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import Generator
 from multiprocessing import current_process
 from typing import Final
 
@@ -49,3 +50,15 @@ def work_on_batch(records: list[Record]) -> None:
 def wait_for_a_cancelled_task(record: Record) -> None:
     """Raises CancelledError."""
     raise asyncio.CancelledError
+
+
+class _Later:
+    def __await__(self) -> Generator[None, None, None]:
+        yield from asyncio.sleep(0).__await__()
+        raise ValueError("later")
+
+
+@app.handler("awaitables", pool=1, retries=Retry(1), dead_letters="awaitables-failed")
+def return_an_awaitable(record: Record) -> _Later:
+    """Fails when the result is awaited, which is no coroutine of Python's own."""
+    return _Later()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 
 import pytest
@@ -131,6 +136,53 @@ def test_the_end_of_a_worker_does_not_wait_for_processes_that_start() -> None:
         process(b"a", None)
 
 
+@pytest.mark.parametrize("refusals", [1, 100])
+def test_a_process_that_the_system_refuses(monkeypatch: pytest.MonkeyPatch, refusals: int) -> None:
+    """Where no memory is left, a process dies and its successor can't be started at once. That costs no attempt."""
+    processes: list[HandlerProcess] = []
+    failures: list[BaseException] = []
+    start = SpawnProcess.start
+    left = refusals
+
+    def refuse(process: SpawnProcess) -> None:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        start(process)
+
+    with handling("tasks", [b"a"], processes=processes, failures=failures) as (runs, headers):
+        wait_until(lambda: runs.succeeded == 1)
+        process = processes[0]._process
+        process.kill()
+        process.join()
+        monkeypatch.setattr(SpawnProcess, "start", refuse)
+        receive(runs, "tasks", [b"b"], 1)
+        wait_until(lambda: failures or runs.succeeded + runs.dead == 2)
+    assert (headers, runs.failed_attempts) == ({}, 0)
+    if refusals == 1:
+        assert (runs.succeeded, failures) == (2, [])
+    else:
+        assert "ended before it was ready, 4 times in a row" in str(failures[0])
+
+
+def test_a_program_ends_although_its_worker_runs(tmp_path: Path) -> None:
+    """A worker in a daemon thread is not closed at the end of the program. Its processes end with the program."""
+    script = tmp_path / "program.py"
+    script.write_text(
+        "from tests.integration.worker.slow_start_handlers import app\n"
+        "from klamm.worker.process_handlers import HandlerProcess\n"
+        "if __name__ == '__main__':\n"
+        "    process = HandlerProcess(app.handlers[0])\n"
+        "    process.wait_until_ready()\n"
+        "    print(process._process.pid)\n"
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(done.stdout), 0)
+
+
 @pytest.mark.usefixtures("slow_start")
 def test_the_start_of_a_process_is_not_part_of_a_deadline() -> None:
     """The first record, and those behind a record whose process was killed, have the whole time of their deadline,
@@ -166,3 +218,10 @@ def test_a_handler_that_waits_for_a_cancelled_task_does_not_end_its_process() ->
     with handling("cancelled", [b"a", b"b"]) as (runs, headers):
         wait_until(lambda: runs.dead == 2)
     assert {of_letter["klamm.reason"] for of_letter in headers.values()} == {b"CancelledError: "}
+
+
+def test_what_a_function_in_a_process_returns_is_awaited() -> None:
+    """Also if it is no coroutine of Python's own: without that, the record would count as handled."""
+    with handling("awaitables", [b"a"]) as (runs, headers):
+        wait_until(lambda: runs.succeeded + runs.dead == 1)
+    assert {of_letter["klamm.reason"] for of_letter in headers.values()} == {b"ValueError: later"}

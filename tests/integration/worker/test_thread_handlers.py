@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -95,3 +95,28 @@ def test_any_error_of_a_decoder_makes_a_dead_letter(fail: Callable[[], None]) ->
             pass
 
     assert handle_in_threads(declare, [b"bad", b"good"]) == ([b"bad"], [])
+
+
+class Later:
+    """An object that a function returns to be awaited, and that is no coroutine: as a compiled function does."""
+
+    def __init__(self, values: list[bytes], value: bytes) -> None:
+        self._values = values
+        self._value = value
+
+    def __await__(self) -> Iterator[None]:
+        yield from asyncio.sleep(0).__await__()
+        self._values.append(self._value)
+
+
+def test_what_a_plain_function_returns_is_awaited() -> None:
+    """Also if it is no coroutine of Python's own: without that, the record would count as handled."""
+    handled: list[bytes] = []
+
+    def declare(app: Worker) -> None:
+        @app.handler("orders")
+        def bill(record: Record) -> Later:
+            return Later(handled, record.value)
+
+    assert handle_in_threads(declare, [b"1", b"2"]) == ([], [])
+    assert handled == [b"1", b"2"]

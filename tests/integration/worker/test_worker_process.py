@@ -7,6 +7,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,7 @@ HANDLERS: Final = {
         "    time.sleep(1.5)\n"
     ),
 }
+DRAINS: Final = {"stuck": 1, "interrupted": 120}
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ def process_of(servers: str, topic: str, handler: str, folder: Path, run: str = 
         "import asyncio, pathlib, time\n"
         "from klamm.worker import Worker\n"
         f"TOPIC = {topic!r}\n"
-        f"app = Worker({servers!r}, group=TOPIC, drain=1 if {handler == 'stuck'} else 30)\n"
+        f"app = Worker({servers!r}, group=TOPIC, drain={DRAINS.get(handler, 30)})\n"
         f"{HANDLERS.get(handler, HANDLERS['threads'].replace('1.5', '3600'))}"
         "if __name__ == '__main__':\n"
         f"    app.run({run})\n"
@@ -95,6 +97,19 @@ def test_a_signal_ends_the_worker_gracefully(servers: str, tmp_path: Path, handl
         process.send_signal(number)
         assert process.wait(30) == 0
     assert committed(servers, topic, topic) == (4, "")
+
+
+def test_a_second_interrupt_does_not_wait_for_handlers(servers: str, tmp_path: Path) -> None:
+    """The first Ctrl-C waits for `drain`, the second one does not."""
+    create_topic(servers, "interrupted")
+    produce(servers, "interrupted", [(b"a", b"x")])
+    with process_of(servers, "interrupted", "interrupted", tmp_path) as process:
+        _wait_for_begins(process, 1)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == -signal.SIGINT
+    assert committed(servers, "interrupted", "interrupted")[0] <= 0
 
 
 @pytest.mark.parametrize(("signals", "status"), [(1, 0), (2, -signal.SIGTERM)])

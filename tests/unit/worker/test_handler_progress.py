@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 
 import pytest
@@ -82,6 +83,18 @@ def test_a_line_for_a_terminal() -> None:
         "\r\x1b[Kbill: 1 handled, 0/s, 2 in flight, orders-0 is held up for 2 s"[: 4 + 69],
         "\n",
     ]
+
+
+def test_a_closed_terminal_does_not_end_the_worker() -> None:
+    """A worker that goes on in the background, after the end of its terminal, shows no line."""
+    runs, now_ms = new_runs()
+
+    def refuse(_text: str) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    line = ProgressLine(refuse, lambda: now_ms[0])
+    line.show(lambda: measure_progress([runs]))
+    line.end()
 
 
 def test_figures_for_prometheus() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
@@ -341,6 +343,76 @@ def test_any_error_of_a_handler_is_a_failed_attempt(error: type[BaseException]) 
         assert [letter.value for letter in run.dead_letters] == [b"bad"]
 
 
+def test_a_task_of_a_handler_that_quits_is_a_failed_attempt() -> None:
+    """The loop goes on after `sys.exit` in a task that the handler waits for, as in a real run."""
+    app = new_worker()
+
+    async def quit_once(record: Record) -> None:
+        if record.attempt == 1:
+            sys.exit(3)
+
+    @app.handler("orders", retries=Retry(2))
+    async def bill(record: Record) -> None:
+        await asyncio.wait_for(quit_once(record), 5)
+
+    with app.test() as run:
+        run.produce("orders", b"1")
+        run.finish(within=10)
+        assert run.committed("orders") == 1
+
+
+def test_a_coroutine_that_cancels_its_own_task_stops_nothing() -> None:
+    """The cancellation would arrive after the end of the coroutine. It meets no other record and ends no slot."""
+    app = new_worker()
+    handled: list[bytes] = []
+
+    @app.handler("orders", retries=Retry(1), dead_letters="orders-failed")
+    async def bill(record: Record) -> None:
+        if record.value == b"good":
+            await asyncio.sleep(1)
+        handled.append(record.value)
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    with app.test() as run:
+        for value in (b"first", b"good", b"last"):
+            run.produce("orders", value)
+        run.finish(within=10)
+        run.produce("orders", b"later")
+        run.finish(within=10)
+        assert run.dead_letters == []
+    assert handled == [b"first", b"good", b"last", b"later"]
+
+
+def test_slots_that_wait_for_records_are_not_cancelled() -> None:
+    """A handler that cancels all tasks of the loop, as programs do at their end, does not lower the concurrency."""
+    app = new_worker()
+    running: set[bytes] = set()
+    most = 0
+
+    @app.handler("orders", concurrency=3)
+    async def bill(record: Record) -> None:
+        nonlocal most
+        if record.value == b"bad" and record.attempt == 1:
+            for task in asyncio.all_tasks():
+                if getattr(task.get_coro(), "__name__", "") == "_slot":
+                    task.cancel()
+            await asyncio.sleep(1)
+        running.add(record.value)
+        most = max(most, len(running))
+        await asyncio.sleep(1)
+        running.remove(record.value)
+
+    with app.test() as run:
+        run.produce("orders", b"bad")
+        run.finish(within=10)
+        for value in (b"1", b"2", b"3"):
+            run.produce("orders", value, value)
+        run.finish(within=10)
+    assert most == 3
+
+
 def test_a_coroutine_may_refuse_to_be_cancelled() -> None:
     """A coroutine that goes on after its partition was lost ends without an effect; its slot works on."""
     app = new_worker()
@@ -405,11 +477,23 @@ def test_wrong_declarations_are_refused() -> None:
         ({}, "orders: a topic has one handler"),
         ({"order": "time"}, "choose 'key', 'partition' or 'none'"),
         ({"concurrency": 0}, "at least 1"),
+        ({"window": 0}, "at least 1"),
+        ({"window_bytes": 0}, "at least 1"),
         ({"dead_letters": "orders"}, "which it reads"),
         ({"pool": 1}, "not at the top of its module"),
     ):
         with pytest.raises(WorkerError, match=what):
             app.handler("orders", **options)(lambda record: None)
+
+    def first(record: Record) -> Iterator[Record]:
+        yield record
+
+    async def second(record: Record) -> AsyncIterator[Record]:
+        yield record
+
+    for function in (first, second):
+        with pytest.raises(WorkerError, match="has yield, so a call of it handles nothing"):
+            app.handler("invoices")(function)
     with pytest.raises(WorkerError, match="name the topics"):
         app.handler()(print)
     with pytest.raises(WorkerError, match="not by pattern"):
