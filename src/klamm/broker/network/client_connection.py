@@ -90,7 +90,7 @@ class Connection(asyncio.BufferedProtocol):
         self._partial_filled = 0
         self._partial_wanted = 0
         self._is_lent = False
-        """Whether a request that continues in steps still reads its frame in the partial buffer."""
+        """Whether a request that is not done still reads its frame in the partial buffer."""
         self._outgoing: deque[bytes | memoryview] = deque()
         """The rest of large responses, and the responses behind them."""
         self._outgoing_bytes = 0
@@ -307,7 +307,7 @@ class Connection(asyncio.BufferedProtocol):
             self._is_lent = False
             self._partial, self._partial_filled, self._partial_wanted = None, 0, 0
 
-    def _lend_partial(self, borrower: InSteps[Body | None]) -> None:
+    def _lend_partial(self, borrower: WorkTask[Body | None]) -> None:
         """Lends the buffer of a large frame to its request until the request has read the frame."""
         buffer = self._partial
         assert buffer is not None
@@ -349,13 +349,13 @@ class Connection(asyncio.BufferedProtocol):
             self._wait_for(correlation_id, is_flexible, cast("PendingBody", body))
         else:
             self._followers.append(answer)
+        if isinstance(body, WorkTask) and len(frame) > COPIED_FRAME_BYTES:
+            self._lend_partial(body)
         key = bytes(frame[: len(PRODUCE)])
         # A task has not appended its batches yet, and later batches of the same producer must not overtake them. The
         # same applies to commits that are decided in steps.
         if isinstance(body, InSteps):
             may_follow = False
-            if len(frame) > COPIED_FRAME_BYTES:
-                self._lend_partial(body)
         else:
             may_follow = key == OFFSET_COMMIT or (key == PRODUCE and not isinstance(body, asyncio.Task))
         self._may_follow_key = key if may_follow else None
