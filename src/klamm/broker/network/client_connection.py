@@ -123,8 +123,8 @@ class Connection(asyncio.BufferedProtocol):
             case Admission.REFUSED:
                 self._transport.abort()
             case Admission.LATER:
+                # Reading pauses after the first bytes: uvloop would ignore a pause before it has begun to read.
                 self._may_write = False
-                self._set_reading(False)
 
     def let_in(self) -> None:
         """Begins to serve a held connection, after another one was closed."""
