@@ -54,9 +54,11 @@ class LogReader:
     to records that differ from what was written.
     """
 
-    __slots__ = ("_log", "_positions", "_segments", "_sends_from_files")
+    __slots__ = ("_log", "_positions", "_segments", "_sends_from_files", "changes")
 
     def __init__(self, log: LogState) -> None:
+        self.changes = 0
+        """Number of changes of the log other than appends. While it stays the same, a read gives the same bytes again."""
         self._log = log
         self._segments = log.segments
         self._positions: dict[int, tuple[Segment, int]] = {}
@@ -65,6 +67,7 @@ class LogReader:
     def forget_positions(self) -> None:
         """Clears the cached positions. Must be called for every change other than an append."""
         self._positions.clear()
+        self.changes += 1
 
     def look_up(self, search: Callable[[], T]) -> T:
         """Returns the result of `search` in the segments. Calls it again after a damaged index was rebuilt.
