@@ -21,7 +21,7 @@ from klamm.protocol.types import Offset
 from klamm.storage.log.log_state import LogState
 from klamm.storage.log.stored_batches import StoredBatches
 from klamm.storage.recovery.index_recovery import rebuild_for_reading
-from klamm.storage.segment.batch_scan import BadBatch
+from klamm.storage.segment.batch_scan import BadBatch, BatchBounds
 from klamm.storage.segment.damage import Damage, damage_in
 from klamm.storage.segment.first_read import check_first_read
 from klamm.storage.segment.index_file import CorruptIndex
@@ -282,7 +282,19 @@ class LogReader:
         if len(positions) > _REMEMBERED_POSITIONS:
             del positions[next(iter(positions))]
 
+    def batch_bytes(self, offset: Offset) -> int:
+        """Returns the size of the batch that holds `offset`, without reading it; 0 if there is none.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        found = self.look_up(partial(self._find, offset))
+        return 0 if found is None else found[1].end - found[1].position
+
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
+        found = self._find(offset)
+        return None if found is None else (found[0], found[1].position)
+
+    def _find(self, offset: int) -> tuple[Segment, BatchBounds] | None:
         segments = self._segments
         for index in range(segments.index_of(offset), len(segments)):
             try:
@@ -290,7 +302,7 @@ class LogReader:
             except BadBatch as error:
                 raise damage_in(segments[index], error) from error
             if found is not None:
-                return segments[index], found.position
+                return segments[index], found
         return None
 
     def _limit(self, segment: Segment, upper_bound: Offset) -> int:
