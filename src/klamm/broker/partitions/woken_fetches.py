@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["READ_AT_ONCE", "WokenFetches"]
+__all__ = ["WokenFetches"]
 
-READ_AT_ONCE: Final = 32
+_READ_AT_ONCE: Final = 32
 """Number of requests that read in one iteration of the loop: one to two milliseconds."""
 
 
@@ -32,7 +32,7 @@ class WokenFetches:
             asyncio.get_running_loop().call_soon(self._read_some)
 
     def _read_some(self) -> None:
-        some = [self._reads.popleft() for _ in range(min(READ_AT_ONCE, len(self._reads)))]
+        some = [self._reads.popleft() for _ in range(min(_READ_AT_ONCE, len(self._reads)))]
         self._is_scheduled = bool(self._reads)
         if self._is_scheduled:
             asyncio.get_running_loop().call_soon(self._read_some)

@@ -58,7 +58,7 @@ class LogReader:
 
     def __init__(self, log: LogState) -> None:
         self.changes = 0
-        """Number of changes of the log other than appends. While it stays the same, a read gives the same bytes again."""
+        """Number of changes of the log other than appends. While it stays the same, a read gives the same bytes."""
         self._log = log
         self._segments = log.segments
         self._positions: dict[int, tuple[Segment, int]] = {}

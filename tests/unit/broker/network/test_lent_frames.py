@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 from tests.support.event_loop import in_loop
-from tests.unit.broker.network.test_client_connection import Handlers, Peer, new_listener
+from tests.unit.broker.network.test_client_connection import Handlers, Peer, new_listener, until_answered
 
 from klamm.broker.handler_context import ConnectionInfo
 from klamm.broker.network.codec_route import COPIED_FRAME_BYTES
@@ -50,8 +50,7 @@ async def test_large_frame_of_a_request_that_waits_stays_as_it_is() -> None:
     assert listener.request_memory.held_bytes > COPIED_FRAME_BYTES
     second.feed(frame_of(b"e", b"2"))
     handlers.may_read.set_result(None)
-    while not first.socket.written:
-        await asyncio.sleep(0)
+    await until_answered(first, 1)
     assert set(first.socket.written[0]) == set(b"1")
     assert listener.request_memory.held_bytes == 0
 
