@@ -96,6 +96,8 @@ class Connection(asyncio.BufferedProtocol):
         self._outgoing_bytes = 0
         self._sender: FileSender | None = None
         self._is_reading = True
+        self._turn_ends = 0.0
+        """When the turn ends that has begun with an earlier read; 0 if the next read begins a turn."""
         self._may_write = True
         self._is_at_end = False
         self._unsent_bytes = _NEVER_ASKED
@@ -152,12 +154,17 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Handles every complete frame that has arrived and keeps the rest."""
         self.last_active_s = self._listener.loop.time()
-        filled = self._partial_filled
+        filled, scratch = self._partial_filled, self._listener.scratch
+        end = filled + nbytes
         if filled > _SMALL_BEGINNING:
-            self._partial_filled = filled + nbytes
+            is_full = end == min(self._partial_wanted, filled + len(scratch))
+            self._partial_filled = end
             self._consume_partial()
         else:
-            self._consume(self._listener.scratch, filled + nbytes)
+            is_full = end == len(scratch)
+            self._consume(scratch, end)
+        if not is_full:  # otherwise uvloop reads again in the same iteration, up to 32 times
+            self._turn_ends = 0.0
 
     def pause_writing(self) -> None:
         """Stops handling requests of a client that doesn't read its responses."""
@@ -225,7 +232,7 @@ class Connection(asyncio.BufferedProtocol):
         position = 0
         needed = _FRAME_SIZE.size
         turns_left = FRAMES_IN_A_TURN
-        turn_ends = monotonic() + TURN_S
+        turn_ends = self._turn_ends = self._turn_ends or monotonic() + TURN_S
         while (self._pending is None or self._may_follow(view, position, end)) and self._may_write and turns_left:
             if end - position < _FRAME_SIZE.size:
                 needed = _FRAME_SIZE.size
@@ -320,6 +327,7 @@ class Connection(asyncio.BufferedProtocol):
             if wanted:
                 self._transport.resume_reading()
             else:
+                self._turn_ends = 0.0
                 self._transport.pause_reading()
 
     # -- answers out
