@@ -116,8 +116,7 @@ def _take_each_partition_once(read: ProduceRequest, version: int, wanted: Wanted
 
 
 def _parts(wanted: Wanted) -> Iterator[list[ProduceTopic]]:
-    """Yields the topics with their batches, at most `PARTITIONS_AT_ONCE` partitions and about `BYTES_AT_ONCE` bytes at a
-    time."""
+    """Yields the topics with their batches, at most `PARTITIONS_AT_ONCE` and about `BYTES_AT_ONCE` at a time."""
     part: list[ProduceTopic] = []
     room, size_bytes = PARTITIONS_AT_ONCE, 0
     for (name, topic_id), batches in wanted.items():
