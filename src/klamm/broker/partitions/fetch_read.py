@@ -232,10 +232,7 @@ class FetchRead:
             if wanted.fetch_offset >= upper_bound:
                 continue
             size_bytes = size_of(response)
-            try:
-                end = end_of(response, wanted.fetch_offset)
-            except OSError:
-                return _BEYOND_ALL_MINIMA  # the next request gets the error
+            end = end_of(response, wanted.fetch_offset)
             if end < upper_bound:
                 try:
                     following_bytes = log.reader.batch_bytes(Offset(end))

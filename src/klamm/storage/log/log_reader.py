@@ -205,10 +205,11 @@ class LogReader:
         if end - position < SENT_FROM_FILE_BYTES or not is_checked:
             return None
         if end == limit:
-            self._remember_end(segment, limit, upper_bound, log_end_offset)
-        elif next_offset is not None:
+            next_offset = self._remember_end(segment, limit, upper_bound, log_end_offset)
+        else:
+            assert next_offset is not None, "some batches fit"
             self._remember(next_offset, segment, end)
-        return StoredBatches(segment, position, end - position, self._read_from_now_on)
+        return StoredBatches(segment, position, end - position, next_offset, self._read_from_now_on)
 
     def _read_from_now_on(self) -> None:
         """Stops sending batches from files, because only a read can report to the client what is wrong with the
@@ -267,14 +268,17 @@ class LogReader:
         following = self._segments.index_of(segment.base_offset) + 1
         return self._segments[following].base_offset if following < len(self._segments) else log_end_offset
 
-    def _remember_end(self, segment: Segment, limit: int, upper_bound: Offset, log_end_offset: Offset) -> None:
+    def _remember_end(self, segment: Segment, limit: int, upper_bound: Offset, log_end_offset: Offset) -> Offset:
+        """Remembers where a read continues that ends at `limit`, and returns its offset."""
         if limit < segment.size_bytes:
-            self._remember(upper_bound, segment, limit)
+            next_offset, position = upper_bound, limit
         elif segment is self._segments.active:
-            self._remember(log_end_offset, segment, limit)
+            next_offset, position = log_end_offset, limit
         else:
-            following = self._segments[self._segments.index_of(segment.base_offset) + 1]
-            self._remember(following.base_offset, following, 0)
+            segment = self._segments[self._segments.index_of(segment.base_offset) + 1]
+            next_offset, position = segment.base_offset, 0
+        self._remember(next_offset, segment, position)
+        return next_offset
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
         positions = self._positions

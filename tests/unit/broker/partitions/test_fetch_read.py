@@ -20,6 +20,7 @@ from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_messages import FetchPartition, FetchRequest
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
+from klamm.storage.log.stored_batches import StoredBatches
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 TOPIC_ID = TopicId(bytes(range(16)))
@@ -63,9 +64,12 @@ def test_a_follower_may_ask_for_a_partition_that_the_leader_does_not_know_yet(tm
     folder.close()
 
 
-def test_records_within_reach_are_counted_without_reading_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("to_send", [False, True])
+def test_records_within_reach_are_counted_without_reading_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_send: bool
+) -> None:
     """A request that found less than its minimum looks at the next batch of each partition, which may be large and does
-    not belong to the answer."""
+    not belong to the answer. Records that would be sent from their file are not read either."""
     folder = LogFolder(tmp_path)
     registry = PartitionRegistry(ONE, folder.directory, lambda topic: TopicConfig())
     topic = TopicImage("orders", TOPIC_ID, (PartitionImage(PartitionIndex(0), ONE, LeaderEpoch(0), (ONE,), (ONE,)),))
@@ -76,7 +80,8 @@ def test_records_within_reach_are_counted_without_reading_them(tmp_path: Path, m
     request = FetchRequest(CONSUMER, 0, 1, MAX_BYTES, 0, 1, 1, [], [])
     wanted = CachedPartition((TOPIC_ID, 0), FetchPartition(0, -1, 0, -1, 0, 2 * LARGE))
     read = FetchRead(registry, cast(WarmReads, None), request, 18, MAX_BYTES)
-    answers = read.read([wanted]).answers
+    answers = read.read([wanted], to_send=to_send).answers
+    assert isinstance(answers[0][1].records, StoredBatches) is to_send
     sizes: list[int] = []
     pread = os.pread
 
