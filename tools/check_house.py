@@ -82,7 +82,7 @@ SAME_MEANING: Final = {
 
 LONG: Final = {
     "src/klamm/config/key_support.py": (545, "one table: a line or two for each key of Kafka"),
-    "src/klamm/broker/network/client_connection.py": (505, "one state machine: reading, handling, writing take turns"),
+    "src/klamm/broker/network/client_connection.py": (515, "one state machine: reading, handling, writing take turns"),
     "src/klamm/storage/directory/log_directory.py": (440, "every change of a data directory, in one order"),
     "src/klamm/runtime/coordinator_runtime.py": (510, "one decision from request to answer, in one order"),
     "src/klamm/broker/handlers/produce.py": (490, "one API, whose fast path must not be cut in two"),

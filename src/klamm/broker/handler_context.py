@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from klamm.broker.network.unsent_answers import UnsentAnswers
 from klamm.broker.partitions.batch_opener import BatchOpener
 from klamm.broker.partitions.warm_reads import WarmReads
+from klamm.broker.partitions.woken_fetches import WokenFetches
 from klamm.protocol.types import BrokerId, Millis
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class BrokerContext:
     """Returns the change of a group that is in progress; None if there is none, or if no history is kept."""
     unsent_answers: UnsentAnswers = field(default_factory=UnsentAnswers)
     warm_reads: WarmReads = field(default_factory=WarmReads)
+    woken_fetches: WokenFetches = field(default_factory=WokenFetches)
     batch_opener: BatchOpener = field(default_factory=BatchOpener)
     replication_quotas: ReplicationQuotas | None = None
     """The quotas that throttle replication. None for a single broker, which has no followers."""

@@ -44,10 +44,13 @@ _TOPIC_IDS_FROM: Final = 13
 
 _MOST_AT_ONCE: Final = 256
 """Limit for the topics and partitions read at once, which takes a fraction of a millisecond."""
+_LARGEST_AT_ONCE: Final = 4 * 1024 * 1024
+"""Limit for the bytes of several batches that are appended at once: about three milliseconds."""
 
 
 class ManyPartitions(Exception):
-    """Raised for a request with more topics and partitions than may be read at once."""
+    """Raised for a request with more topics and partitions, or with larger batches for several partitions, than may be
+    appended at once."""
 
 
 class ProduceTopic(NamedTuple):
@@ -204,7 +207,7 @@ def _decode_fixed(view: memoryview, position: int) -> ProduceRequest:
         if not 0 <= partitions_count <= (end - position) // _MINIMUM_PARTITION_BYTES:
             _refuse_count(partitions_count, "partitions")
         room -= partitions_count
-        if room < 0:
+        if room < 0 or (end > _LARGEST_AT_ONCE and (topics_count > 1 or partitions_count > 1)):
             raise ManyPartitions
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partitions_count):
@@ -265,7 +268,7 @@ def _decode_flexible(has_topic_ids: bool, view: memoryview, position: int) -> Pr
         if not 0 < partitions_count <= (end - position) // _MINIMUM_FLEXIBLE_PARTITION_BYTES + 1:
             _refuse_count(partitions_count - 1, "partitions")
         room -= partitions_count
-        if room < 0:
+        if room < 0 or (end > _LARGEST_AT_ONCE and (topics_count > 2 or partitions_count > 2)):
             raise ManyPartitions
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(partitions_count - 1):

@@ -15,15 +15,19 @@ from tests.support.wire import Wire
 from klamm.broker import time_slices
 from klamm.broker.handlers import fetch
 from klamm.broker.partitions import wide_fetch, wide_produce
+from klamm.broker.partitions.batch_opener import OpeningAllowance
 from klamm.broker.server import BrokerServer
+from klamm.core.log.batch_opening import BatchOpening
 from klamm.protocol import produce
 from klamm.protocol.api import ApiKey
+from klamm.protocol.compression import OpenedData
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_client import FetchResponse, encode_fetch_request
 from klamm.protocol.fetch_messages import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from klamm.protocol.produce import ProduceRequest, ProduceTopic
 from klamm.protocol.produce_client import encode_produce_request
-from klamm.protocol.schema.create_topics_request import CreatableTopic, CreateTopicsRequest
+from klamm.protocol.records import decode_records
+from klamm.protocol.schema.create_topics_request import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
 from klamm.protocol.types import TopicId
 from klamm.testing import Broker
@@ -268,3 +272,48 @@ def test_session_is_not_begun_for_more_partitions_than_it_may_have(
     assert session_id
     request = fetch_request(12, topic, list(range(PARTITIONS)), session=(session_id, 1))
     assert wire.fetch(12, request).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_batches_behind_one_that_is_opened_stay_as_they_were_sent(
+    monkeypatch: pytest.MonkeyPatch, served: Broker, wire: Wire
+) -> None:
+    """I9: while a thread opens the first batch of a request, the other ones lie in the frame. Another client's request
+    of the same size does not overwrite them."""
+    monkeypatch.setattr(produce, "_MOST_AT_ONCE", 0)
+    monkeypatch.setattr(wide_produce, "PARTITIONS_AT_ONCE", 1)
+    monkeypatch.setattr(OpeningAllowance, "_records_left", 0)
+    opened = threading.Event()
+    may_open = threading.Event()
+
+    def hold(opening: BatchOpening, max_bytes: int) -> OpenedData:
+        opened.set()
+        assert may_open.wait(60)
+        return open_within(opening, max_bytes)
+
+    open_within = BatchOpening.open_within
+    config = [CreatableTopicConfig(name="cleanup.policy", value="compact")]
+    topics = [
+        CreatableTopic(name=name, num_partitions=2, replication_factor=1, configs=settings)
+        for name, settings in (("held1", config), ("other", []))
+    ]
+    wire.call(CreateTopicsResponse, 7, CreateTopicsRequest(topics=topics, timeout_ms=10_000))
+
+    def request(topic: str, letter: bytes) -> bytes:
+        values = [memoryview(batch(letter * 400_000, key=b"k")) for _ in range(2)]
+        records: list[tuple[int, memoryview | None]] = list(enumerate(values))
+        return encode_produce_request(9, ProduceRequest(None, -1, 10_000, [ProduceTopic(topic, None, records)]))
+
+    with Wire(served.bootstrap_servers) as other:
+        other.exchange(ApiKey.PRODUCE, 9, request("other", b"a"))  # the first request of an API waits for its turn
+        monkeypatch.setattr(BatchOpening, "open_within", hold)
+        wire.send(ApiKey.PRODUCE, 9, request("held1", b"x"))
+        assert opened.wait(60)
+        other.exchange(ApiKey.PRODUCE, 9, request("other", b"y"))
+        may_open.set()
+        wire.receive(ApiKey.PRODUCE, 9)
+    (answered,) = wire.fetch(12, fetch_request(12, ("held1", UNKNOWN_ID), [0, 1])).topics[:1]
+    values: list[bytes | memoryview | None] = []
+    for each in answered.partitions:
+        assert isinstance(each.records, (bytes, memoryview))
+        values += [record.value for record in decode_records(each.records)]
+    assert [bytes(value or b"")[:1] for value in values] == [b"x", b"x"]

@@ -17,6 +17,7 @@ from kio.schema.errors import ErrorCode as KioErrorCode
 from kio.serial import entity_reader, entity_writer
 from tests.support.examples import examples
 
+from klamm.protocol import produce
 from klamm.protocol.codec import decode, encode
 from klamm.protocol.errors import MalformedMessage
 from klamm.protocol.message import Message
@@ -360,3 +361,25 @@ def test_error_messages_are_cut_to_what_a_string_can_be(version: int) -> None:
 
     assert answer("é" * 20_000) == answer("é" * 16_383)
     decode_produce_response(version, memoryview(answer("é" * 20_000)))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_many_bytes_for_several_partitions_are_left_to_be_read_in_steps(
+    monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """Appending them takes long, however few partitions they are for. A single batch is appended at once anyway."""
+    monkeypatch.setattr(produce, "_LARGEST_AT_ONCE", 1000)
+
+    def read(*sizes: int, topics: int = 1) -> ProduceRequest:
+        partitions: list[tuple[int, memoryview | None]] = [
+            (index, memoryview(bytes(size))) for index, size in enumerate(sizes)
+        ]
+        name, topic_id = (None, TopicId(bytes(16))) if version >= 13 else ("topic", None)
+        request = ProduceRequest("id", 1, 0, [ProduceTopic(name, topic_id, partitions)] * topics)
+        return decode_produce_request(version, memoryview(encode_produce_request(version, request)))
+
+    assert len(read(400, 400).topics[0].partitions) == 2
+    assert len(read(5000).topics[0].partitions) == 1
+    for sizes, topics in (((600, 600), 1), ((1200,), 2)):
+        with pytest.raises(ManyPartitions):
+            read(*sizes, topics=topics)

@@ -7,7 +7,7 @@ the number of partitions in a response; the smaller limit applies. A cursor tell
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from klamm.broker.handlers.shared.authorized_operations import TOPIC_OPERATIONS
 from klamm.broker.handlers.shared.nodes import reachable_brokers
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
+
+_DESCRIBED_AT_ONCE: Final = 100
+"""Maximum number of partitions described in one step."""
 
 
 def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> Work[DescribeTopicPartitionsResponse]:
@@ -66,18 +69,19 @@ def handle(context: RequestContext, request: DescribeTopicPartitionsRequest) -> 
             continue
         first = cursor.partition_index if cursor is not None and name == first_topic else 0
         page = topic.partitions[first : first + remaining]
-        response.topics.append(
-            DescribeTopicPartitionsResponseTopic(
-                name=name,
-                topic_id=topic.topic_id,
-                is_internal=topic.is_internal,
-                partitions=[
-                    _describe(brokers, partition, is_offline=led.is_offline(name, partition.index))
-                    for partition in page
-                ],
-                topic_authorized_operations=TOPIC_OPERATIONS,
-            )
+        described = DescribeTopicPartitionsResponseTopic(
+            name=name,
+            topic_id=topic.topic_id,
+            is_internal=topic.is_internal,
+            topic_authorized_operations=TOPIC_OPERATIONS,
         )
+        response.topics.append(described)
+        for start in range(0, len(page), _DESCRIBED_AT_ONCE):
+            described.partitions += [
+                _describe(brokers, partition, is_offline=led.is_offline(name, partition.index))
+                for partition in page[start : start + _DESCRIBED_AT_ONCE]
+            ]
+            yield None
         if first + len(page) < len(topic.partitions):
             response.next_cursor = Cursor(topic_name=name, partition_index=first + len(page))
             break

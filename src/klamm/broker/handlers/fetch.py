@@ -180,16 +180,16 @@ class _Fetch:
     # ------------------------------------------------------------------------------------
 
     def appended(self, size_bytes: int) -> None:
-        """Counts appended bytes. Once they suffice, schedules a read after the other callbacks of this loop step."""
+        """Counts appended bytes. Once they suffice, schedules a read in a later step of the event loop."""
         self._missing_bytes -= size_bytes
         if self._missing_bytes <= 0 and not self._is_scheduled:
             self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._look if self._read.is_read_committed else self._complete)
+            self._context.broker.woken_fetches.add(self._look if self._read.is_read_committed else self._complete)
 
     def interrupted(self) -> None:
-        """Schedules the response for the next event loop step, with the records that are readable then."""
+        """Schedules the response for a later step of the event loop, with the records that are readable then."""
         self._is_scheduled = True
-        asyncio.get_running_loop().call_soon(self._complete)
+        self._context.broker.woken_fetches.add(self._complete)
 
     def _look(self) -> None:
         """Answers a read_committed consumer if it sees enough: appended records may belong to open transactions."""

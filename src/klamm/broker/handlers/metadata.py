@@ -11,7 +11,9 @@ describes it in the response, as a request sent a moment later would see it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from klamm.broker.handler_context import RequestContext
 
 __all__ = ["error_response", "handle"]
+
+_logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Described: TypeAlias = "tuple[MetadataResponseTopic, TopicImage | None]"
@@ -102,19 +106,27 @@ def _create_missing(context: RequestContext, names: Iterable[str]) -> Work[None]
     for number, name in enumerate(names, 1):
         if name not in image.topics and why_invalid(name) is None:
             if name == OFFSETS_TOPIC:
-                yield from wait_for(context.broker.ensure_internal_topic(name))
+                yield from _create(context.broker.ensure_internal_topic(name))
             elif not is_internal(name):
                 topics.append(NewTopic(name))
         if not number % _NAMES_AT_ONCE:
             yield None
     if topics:
-        # A topic that could not be created is reported as unknown, as in Kafka.
-        try:
-            yield from wait_for(context.broker.metadata.create_topics(topics))
-        except KafkaError as error:
-            if error.code != ErrorCode.POLICY_VIOLATION:  # too many topics or partitions
-                raise
+        yield from _create(context.broker.metadata.create_topics(topics))
         yield from wait_for(context.broker.partitions.settled())
+
+
+def _create(creation: Awaitable[object]) -> Work[None]:
+    """Waits for the creation of topics, which continues if the client disconnects.
+
+    As in Kafka, a topic that could not be created is reported as unknown, and the client gets the brokers and its other
+    topics.
+    """
+    try:
+        # A creation that stops halfway could leave the names of deleted topics in the checkpoints of the disk.
+        yield from wait_for(asyncio.shield(creation))
+    except KafkaError as error:
+        _logger.info("topics that a client asked for were not created: %s", error.message or error.code.name)
 
 
 def _answer(

@@ -90,12 +90,14 @@ class Connection(asyncio.BufferedProtocol):
         self._partial_filled = 0
         self._partial_wanted = 0
         self._is_lent = False
-        """Whether a request that continues in steps still reads its frame in the partial buffer."""
+        """Whether a request that is not done still reads its frame in the partial buffer."""
         self._outgoing: deque[bytes | memoryview] = deque()
         """The rest of large responses, and the responses behind them."""
         self._outgoing_bytes = 0
         self._sender: FileSender | None = None
         self._is_reading = True
+        self._turn_ends = 0.0
+        """When the turn ends that has begun with an earlier read; 0 if the next read begins a turn."""
         self._may_write = True
         self._is_at_end = False
         self._unsent_bytes = _NEVER_ASKED
@@ -123,8 +125,8 @@ class Connection(asyncio.BufferedProtocol):
             case Admission.REFUSED:
                 self._transport.abort()
             case Admission.LATER:
+                # Reading pauses after the first bytes: uvloop would ignore a pause before it has begun to read.
                 self._may_write = False
-                self._set_reading(False)
 
     def let_in(self) -> None:
         """Begins to serve a held connection, after another one was closed."""
@@ -152,12 +154,17 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         """Handles every complete frame that has arrived and keeps the rest."""
         self.last_active_s = self._listener.loop.time()
-        filled = self._partial_filled
+        filled, scratch = self._partial_filled, self._listener.scratch
+        end = filled + nbytes
         if filled > _SMALL_BEGINNING:
-            self._partial_filled = filled + nbytes
+            is_full = end == min(self._partial_wanted, filled + len(scratch))
+            self._partial_filled = end
             self._consume_partial()
         else:
-            self._consume(self._listener.scratch, filled + nbytes)
+            is_full = end == len(scratch)
+            self._consume(scratch, end)
+        if not is_full:  # otherwise uvloop reads again in the same iteration, up to 32 times
+            self._turn_ends = 0.0
 
     def pause_writing(self) -> None:
         """Stops handling requests of a client that doesn't read its responses."""
@@ -225,7 +232,7 @@ class Connection(asyncio.BufferedProtocol):
         position = 0
         needed = _FRAME_SIZE.size
         turns_left = FRAMES_IN_A_TURN
-        turn_ends = monotonic() + TURN_S
+        turn_ends = self._turn_ends = self._turn_ends or monotonic() + TURN_S
         while (self._pending is None or self._may_follow(view, position, end)) and self._may_write and turns_left:
             if end - position < _FRAME_SIZE.size:
                 needed = _FRAME_SIZE.size
@@ -307,7 +314,7 @@ class Connection(asyncio.BufferedProtocol):
             self._is_lent = False
             self._partial, self._partial_filled, self._partial_wanted = None, 0, 0
 
-    def _lend_partial(self, borrower: InSteps[Body | None]) -> None:
+    def _lend_partial(self, borrower: WorkTask[Body | None]) -> None:
         """Lends the buffer of a large frame to its request until the request has read the frame."""
         buffer = self._partial
         assert buffer is not None
@@ -320,6 +327,7 @@ class Connection(asyncio.BufferedProtocol):
             if wanted:
                 self._transport.resume_reading()
             else:
+                self._turn_ends = 0.0
                 self._transport.pause_reading()
 
     # -- answers out
@@ -349,13 +357,13 @@ class Connection(asyncio.BufferedProtocol):
             self._wait_for(correlation_id, is_flexible, cast("PendingBody", body))
         else:
             self._followers.append(answer)
+        if isinstance(body, WorkTask) and len(frame) > COPIED_FRAME_BYTES:
+            self._lend_partial(body)
         key = bytes(frame[: len(PRODUCE)])
         # A task has not appended its batches yet, and later batches of the same producer must not overtake them. The
         # same applies to commits that are decided in steps.
         if isinstance(body, InSteps):
             may_follow = False
-            if len(frame) > COPIED_FRAME_BYTES:
-                self._lend_partial(body)
         else:
             may_follow = key == OFFSET_COMMIT or (key == PRODUCE and not isinstance(body, asyncio.Task))
         self._may_follow_key = key if may_follow else None

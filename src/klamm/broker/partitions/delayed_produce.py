@@ -125,7 +125,7 @@ def _with_code(
 class DelayedProduce(Generic[R]):
     """One request, or a part of it, from its appends to its response. `finish` builds the result from the answers."""
 
-    __slots__ = ("_answers", "_finish", "_future", "_open", "_timer", "_uncommitted")
+    __slots__ = ("_answers", "_finish", "_future", "_observers", "_open", "_timer", "_uncommitted")
 
     def __init__(
         self,
@@ -136,6 +136,7 @@ class DelayedProduce(Generic[R]):
         self._finish = finish
         self._answers = [ProduceTopicResponse(name, topic_id, list(of)) for name, topic_id, of in answers]
         self._uncommitted = uncommitted
+        self._observers = [_One(self, waiting) for waiting in uncommitted]
         self._open = len(uncommitted)
         self._future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._timer: asyncio.TimerHandle | None = None
@@ -145,8 +146,8 @@ class DelayedProduce(Generic[R]):
 
         At the timeout, batches that are not committed get REQUEST_TIMED_OUT.
         """
-        for waiting in self._uncommitted:
-            waiting.partition.when_committed(waiting.last_offset, _One(self, waiting))
+        for waiting, observer in zip(self._uncommitted, self._observers, strict=True):
+            waiting.partition.when_committed(waiting.last_offset, observer)
         self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._time_out)
         self._future.add_done_callback(self._stop_waiting)
         return self._future
@@ -176,22 +177,22 @@ class DelayedProduce(Generic[R]):
         if self._timer is not None:
             self._timer.cancel()
         if self._open:  # the request timed out, or its client has disconnected
-            for waiting in self._uncommitted:
-                waiting.partition.forget_commit(lambda observer: isinstance(observer, _One) and observer.of is self)
+            for waiting, observer in zip(self._uncommitted, self._observers, strict=True):
+                waiting.partition.forget_commit(observer)
 
 
 class _One:
     """Commit observer for one batch of a request."""
 
-    __slots__ = ("_waiting", "of")
+    __slots__ = ("_of", "_waiting")
 
     def __init__(self, of: DelayedProduce[Any], waiting: Uncommitted) -> None:
-        self.of = of
+        self._of = of
         self._waiting = waiting
 
     def committed(self) -> None:
         # Enough replicas are in sync: with fewer the high watermark stands still (`next_high_watermark`).
-        self.of.settle(self._waiting, ErrorCode.NONE)
+        self._of.settle(self._waiting, ErrorCode.NONE)
 
     def failed(self, code: ErrorCode) -> None:
-        self.of.settle(self._waiting, code)
+        self._of.settle(self._waiting, code)

@@ -232,18 +232,15 @@ class FetchRead:
             if wanted.fetch_offset >= upper_bound:
                 continue
             size_bytes = size_of(response)
-            try:
-                end = end_of(response, wanted.fetch_offset)
-            except OSError:
-                return _BEYOND_ALL_MINIMA  # the next request gets the error
+            end = end_of(response, wanted.fetch_offset)
             if end < upper_bound:
                 try:
-                    following = log.read(Offset(end), 1, upper_bound=upper_bound, minimum_one_batch=True)
+                    following_bytes = log.reader.batch_bytes(Offset(end))
                 except KafkaError:
                     return _BEYOND_ALL_MINIMA  # the next request gets the error
-                if size_bytes + len(following) <= min(wanted.partition_max_bytes, self._maximum_bytes):
+                if size_bytes + following_bytes <= min(wanted.partition_max_bytes, self._maximum_bytes):
                     return _BEYOND_ALL_MINIMA  # the segment ended, and the next read begins in another one
-                size_bytes = min(size_bytes + len(following), wanted.partition_max_bytes)
+                size_bytes = min(size_bytes + following_bytes, wanted.partition_max_bytes)
             within_reach += size_bytes
         return within_reach
 

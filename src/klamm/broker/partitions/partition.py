@@ -55,7 +55,7 @@ class AppendObserver(Protocol):
 
 
 class CommitObserver(Protocol):
-    """An observer that waits for an appended record to be committed."""
+    """An observer that waits for an appended record to be committed. It can be hashed."""
 
     def committed(self) -> None:
         """Ends the wait: the record is committed (below the high watermark)."""
@@ -71,6 +71,7 @@ class Partition:
         "_commit_observers",
         "_commits_at_once",
         "_end_observers",
+        "_forgotten",
         "_fsync_batcher",
         "_high_watermark_listeners",
         "_in_sync_replicas",
@@ -124,6 +125,8 @@ class Partition:
         """End offset and size of each batch that is not committed yet. The last one may stand for several batches."""
         self._commit_observers: list[tuple[Offset, int, CommitObserver]] = []
         """A heap by the high watermark that each observer waits for."""
+        self._forgotten: set[CommitObserver] = set()
+        """Observers that wait no longer, and may still be in the heap."""
 
     def follow(self, image: PartitionImage, config: TopicConfig) -> None:
         """Takes over replicas, in-sync replicas and the topic's configuration from the metadata."""
@@ -270,6 +273,8 @@ class Partition:
         waiting = self._commit_observers
         while waiting and waiting[0][0] <= high_watermark:
             heappop(waiting)[2].committed()
+        if not waiting:
+            self._forgotten.clear()
 
     def _synced(self) -> None:
         """Commits the records that are on the disk after a sync."""
@@ -311,10 +316,14 @@ class Partition:
         assert self.accepts_writes, f"{self} commits nothing any more"
         heappush(self._commit_observers, (Offset(last_offset + 1), next(_places), observer))
 
-    def forget_commit(self, is_meant: Callable[[CommitObserver], bool]) -> None:
-        """Removes the commit observers for which `is_meant` returns True."""
-        self._commit_observers = [waiting for waiting in self._commit_observers if not is_meant(waiting[2])]
-        heapify(self._commit_observers)
+    def forget_commit(self, observer: CommitObserver) -> None:
+        """Lets go of an observer that waits no longer; it may still be notified."""
+        # Thousands of requests may time out together: the heap is built again when half of it is forgotten.
+        self._forgotten.add(observer)
+        if 2 * len(self._forgotten) > len(self._commit_observers):
+            self._commit_observers = [each for each in self._commit_observers if each[2] not in self._forgotten]
+            heapify(self._commit_observers)
+            self._forgotten.clear()
 
     def fail_commits(self, code: ErrorCode) -> None:
         """Notifies all commit observers that their records will not be committed."""

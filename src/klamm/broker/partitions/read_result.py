@@ -56,11 +56,11 @@ def size_of(response: FetchPartitionResponse) -> int:
 
 
 def end_of(response: FetchPartitionResponse, fetch_offset: int) -> int:
-    """Returns the offset behind the records of an answer; the fetch offset if it has none. Raises OSError."""
+    """Returns the offset behind the records of an answer; the fetch offset if it has none."""
     end = fetch_offset
     records = response.records
     if isinstance(records, StoredBatches):
-        records = records.read()
+        return records.next_offset
     if isinstance(records, bytes | memoryview):
         for _, header in iterate_batches(records):
             end = header.next_offset

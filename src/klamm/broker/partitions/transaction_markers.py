@@ -148,7 +148,7 @@ class _Commit:
             return ErrorCode.REQUEST_TIMED_OUT
         finally:
             if self._future.cancelled():  # the wait timed out, or its caller was cancelled
-                self._partition.forget_commit(lambda observer: observer is self)
+                self._partition.forget_commit(self)
 
     def committed(self) -> None:
         self._settle(ErrorCode.NONE)

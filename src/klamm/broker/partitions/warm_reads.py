@@ -40,6 +40,9 @@ class WarmRead(NamedTuple):
     offset: Offset
     end_offset: Offset
     leader_epoch: LeaderEpoch
+    log_changes: int
+    """The changes of the log before the read (`LogReader.changes`). After a cleaning, the log may not name the aborted
+    transactions of these records any more."""
     records: bytes | memoryview
 
     def serves(self, partition: Partition, offset: int, max_bytes: int, upper_bound: Offset) -> bool:
@@ -49,6 +52,7 @@ class WarmRead(NamedTuple):
             and len(self.records) <= max_bytes
             and self.end_offset <= upper_bound
             and self.leader_epoch == partition.leader_epoch
+            and self.log_changes == partition.log.reader.changes
             and partition.log.log_start_offset <= offset
             and not partition.log.is_offline
         )
@@ -96,7 +100,7 @@ class WarmReads:
             end = header.next_offset
         if end == offset:
             return
-        partition.warm_read = WarmRead(offset, Offset(end), partition.leader_epoch, records)
+        partition.warm_read = WarmRead(offset, Offset(end), partition.leader_epoch, log.reader.changes, records)
         self._kept[partition] = self._loop.call_later(_KEPT_S, self._drop, partition)
         self._kept_bytes += len(records)
         while self._kept_bytes > _KEPT_BYTES:

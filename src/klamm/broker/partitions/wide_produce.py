@@ -1,4 +1,4 @@
-"""Produce for very many partitions: decoded, appended and answered in steps.
+"""Produce for very many partitions, or of many megabytes: decoded, appended and answered in steps.
 
 The generated codec decodes the request and encodes the response. The batches are appended part by part, each part like
 a separate request. The batches are views of the frame, which stays in memory until all are appended.
@@ -37,6 +37,8 @@ __all__ = ["begin_produce"]
 
 PARTITIONS_AT_ONCE: Final = 50
 """Number of batches that are appended in a step."""
+BYTES_AT_ONCE: Final = 1024 * 1024
+"""Size of the batches that are appended in a step. The last batch may exceed it."""
 _ALL: Final = -1
 _TOPIC_IDS_FROM: Final = 13
 
@@ -114,17 +116,19 @@ def _take_each_partition_once(read: ProduceRequest, version: int, wanted: Wanted
 
 
 def _parts(wanted: Wanted) -> Iterator[list[ProduceTopic]]:
-    """Yields the topics with their batches, at most `PARTITIONS_AT_ONCE` partitions at a time."""
+    """Yields the topics with their batches, at most `PARTITIONS_AT_ONCE` and about `BYTES_AT_ONCE` at a time."""
     part: list[ProduceTopic] = []
-    room = PARTITIONS_AT_ONCE
+    room, size_bytes = PARTITIONS_AT_ONCE, 0
     for (name, topic_id), batches in wanted.items():
         own: list[tuple[int, memoryview | None]] = []
         for batch in batches.items():
             own.append(batch)
             room -= 1
-            if not room:
+            size_bytes += len(batch[1] or b"")
+            if not room or size_bytes >= BYTES_AT_ONCE:
                 yield [*part, ProduceTopic(name, topic_id, own)]
-                part, own, room = [], [], PARTITIONS_AT_ONCE
+                part, own = [], []
+                room, size_bytes = PARTITIONS_AT_ONCE, 0
         if own:
             part.append(ProduceTopic(name, topic_id, own))
     if part:

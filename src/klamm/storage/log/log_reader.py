@@ -21,7 +21,7 @@ from klamm.protocol.types import Offset
 from klamm.storage.log.log_state import LogState
 from klamm.storage.log.stored_batches import StoredBatches
 from klamm.storage.recovery.index_recovery import rebuild_for_reading
-from klamm.storage.segment.batch_scan import BadBatch
+from klamm.storage.segment.batch_scan import BadBatch, BatchBounds
 from klamm.storage.segment.damage import Damage, damage_in
 from klamm.storage.segment.first_read import check_first_read
 from klamm.storage.segment.index_file import CorruptIndex
@@ -54,9 +54,11 @@ class LogReader:
     to records that differ from what was written.
     """
 
-    __slots__ = ("_log", "_positions", "_segments", "_sends_from_files")
+    __slots__ = ("_log", "_positions", "_segments", "_sends_from_files", "changes")
 
     def __init__(self, log: LogState) -> None:
+        self.changes = 0
+        """Number of changes of the log other than appends. While it stays the same, a read gives the same bytes."""
         self._log = log
         self._segments = log.segments
         self._positions: dict[int, tuple[Segment, int]] = {}
@@ -65,6 +67,7 @@ class LogReader:
     def forget_positions(self) -> None:
         """Clears the cached positions. Must be called for every change other than an append."""
         self._positions.clear()
+        self.changes += 1
 
     def look_up(self, search: Callable[[], T]) -> T:
         """Returns the result of `search` in the segments. Calls it again after a damaged index was rebuilt.
@@ -202,10 +205,11 @@ class LogReader:
         if end - position < SENT_FROM_FILE_BYTES or not is_checked:
             return None
         if end == limit:
-            self._remember_end(segment, limit, upper_bound, log_end_offset)
-        elif next_offset is not None:
+            next_offset = self._remember_end(segment, limit, upper_bound, log_end_offset)
+        else:
+            assert next_offset is not None, "some batches fit"
             self._remember(next_offset, segment, end)
-        return StoredBatches(segment, position, end - position, self._read_from_now_on)
+        return StoredBatches(segment, position, end - position, next_offset, self._read_from_now_on)
 
     def _read_from_now_on(self) -> None:
         """Stops sending batches from files, because only a read can report to the client what is wrong with the
@@ -264,14 +268,17 @@ class LogReader:
         following = self._segments.index_of(segment.base_offset) + 1
         return self._segments[following].base_offset if following < len(self._segments) else log_end_offset
 
-    def _remember_end(self, segment: Segment, limit: int, upper_bound: Offset, log_end_offset: Offset) -> None:
+    def _remember_end(self, segment: Segment, limit: int, upper_bound: Offset, log_end_offset: Offset) -> Offset:
+        """Remembers where a read continues that ends at `limit`, and returns its offset."""
         if limit < segment.size_bytes:
-            self._remember(upper_bound, segment, limit)
+            next_offset, position = upper_bound, limit
         elif segment is self._segments.active:
-            self._remember(log_end_offset, segment, limit)
+            next_offset, position = log_end_offset, limit
         else:
-            following = self._segments[self._segments.index_of(segment.base_offset) + 1]
-            self._remember(following.base_offset, following, 0)
+            segment = self._segments[self._segments.index_of(segment.base_offset) + 1]
+            next_offset, position = segment.base_offset, 0
+        self._remember(next_offset, segment, position)
+        return next_offset
 
     def _remember(self, offset: int, segment: Segment, position: int) -> None:
         positions = self._positions
@@ -279,7 +286,19 @@ class LogReader:
         if len(positions) > _REMEMBERED_POSITIONS:
             del positions[next(iter(positions))]
 
+    def batch_bytes(self, offset: Offset) -> int:
+        """Returns the size of the batch that holds `offset`, without reading it; 0 if there is none.
+
+        Raises `KafkaError` KAFKA_STORAGE_ERROR.
+        """
+        found = self.look_up(partial(self._find, offset))
+        return 0 if found is None else found[1].end - found[1].position
+
     def _locate(self, offset: int) -> tuple[Segment, int] | None:
+        found = self._find(offset)
+        return None if found is None else (found[0], found[1].position)
+
+    def _find(self, offset: int) -> tuple[Segment, BatchBounds] | None:
         segments = self._segments
         for index in range(segments.index_of(offset), len(segments)):
             try:
@@ -287,7 +306,7 @@ class LogReader:
             except BadBatch as error:
                 raise damage_in(segments[index], error) from error
             if found is not None:
-                return segments[index], found.position
+                return segments[index], found
         return None
 
     def _limit(self, segment: Segment, upper_bound: Offset) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from klamm.protocol.types import Offset
     from klamm.storage.segment.segment import Segment
 
 __all__ = ["StoredBatches"]
@@ -15,9 +16,13 @@ __all__ = ["StoredBatches"]
 class StoredBatches:
     """Whole batches in a segment. Valid until the log changes: the caller sends or reads them in the same step."""
 
-    __slots__ = ("_on_failure", "_position", "_segment", "_size_bytes")
+    __slots__ = ("_on_failure", "_position", "_segment", "_size_bytes", "next_offset")
 
-    def __init__(self, segment: Segment, position: int, size_bytes: int, on_failure: Callable[[], None]) -> None:
+    def __init__(
+        self, segment: Segment, position: int, size_bytes: int, next_offset: Offset, on_failure: Callable[[], None]
+    ) -> None:
+        self.next_offset = next_offset
+        """The offset at which the next read continues."""
         self._segment = segment
         self._position = position
         self._size_bytes = size_bytes

@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 import uvloop
 
-from klamm.broker.network.dispatch import Dispatcher
+from klamm.broker.handler_context import ConnectionInfo
+from klamm.broker.network.dispatch import Body, Dispatcher
 from klamm.broker.network.listener import Listener
 from klamm.broker.network.unsent_answers import UnsentAnswers
 
@@ -19,13 +20,23 @@ LOOPS = pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_
 NewLoop = Callable[[], asyncio.AbstractEventLoop]
 
 
-def new_listener() -> Listener:
+class Echo:
+    """Answers each frame with its bytes."""
+
+    def dispatch(self, connection: ConnectionInfo, frame: memoryview) -> tuple[int, bool, Body]:
+        return 1, False, [bytes(frame)]
+
+    def connection_closed(self, connection: ConnectionInfo) -> None:
+        pass
+
+
+def new_listener(*, maximum_frame_bytes: int = 1000, maximum_connections: int = 10) -> Listener:
     return Listener(
         host="127.0.0.1",
         port=0,
         advertised=None,
-        maximum_frame_bytes=1000,
-        maximum_connections=10,
+        maximum_frame_bytes=maximum_frame_bytes,
+        maximum_connections=maximum_connections,
         maximum_connections_per_host=10,
         backlog=10,
         maximum_idle_s=60.0,
@@ -69,6 +80,36 @@ def test_an_address_that_another_process_has_taken_meanwhile(new_loop: NewLoop) 
                 await serve(listener)
         assert caught.value.errno == errno.EADDRINUSE
         listener.release()
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(scenario())
+
+
+@LOOPS
+def test_a_connection_that_waits_for_another_one_to_end_may_send_much(new_loop: NewLoop) -> None:
+    """A connection beyond `max.connections` is served when another one is closed, and gets an answer to each request
+    that it has sent meanwhile."""
+    frame = (50_000).to_bytes(4, "big") + bytes(50_000)
+    count = 20
+
+    async def scenario() -> None:
+        listener = new_listener(maximum_frame_bytes=100_000, maximum_connections=1)
+        address = await listener.bind()
+        await listener.serve(cast(Dispatcher, Echo()), UnsentAnswers())
+        answers, first = await asyncio.open_connection(*address)
+        first.write(frame)
+        await answers.readexactly(len(frame) + 4)
+        answers, second = await asyncio.open_connection(*address)
+        try:
+            for _ in range(count):
+                second.write(frame)
+                await asyncio.sleep(0.01)
+            first.close()
+            async with asyncio.timeout(30):
+                await answers.readexactly(count * (len(frame) + 4))
+        finally:
+            second.close()
+            await listener.stop()
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(scenario())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -156,5 +157,29 @@ def test_a_cursor_beyond_a_topics_end_goes_on_with_the_next(serve_metadata: Serv
             assert [(topic.name, len(topic.partitions)) for topic in response.topics] == [("b", 0), ("c", 5)]
             response = ask(broker, cursor=Cursor(topic_name="aa", partition_index=9))
             assert [(topic.name, len(topic.partitions)) for topic in response.topics] == [("b", 1), ("c", 5)]
+
+    asyncio.run(scenario())
+
+
+def test_partitions_of_a_wide_topic_are_described_in_steps(
+    serve_metadata: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page may hold thousands of partitions of one topic, and other clients need not wait for all of them."""
+    described: list[int] = []
+    describe = describe_topic_partitions._describe
+
+    def count(brokers: Any, partition: Any, *, is_offline: bool) -> Any:
+        described.append(partition.index)
+        return describe(brokers, partition, is_offline=is_offline)
+
+    monkeypatch.setattr(describe_topic_partitions, "_describe", count)
+
+    async def scenario() -> None:
+        async with serve_metadata(BrokerConfig()) as broker:
+            await broker.metadata.create_topics([NewTopic("wide", partitions=450)])
+            request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="wide")])
+            after_steps = [0, *(len(described) for _ in describe_topic_partitions.handle(broker.request(0), request))]
+            assert described == list(range(450))
+            assert max(later - earlier for earlier, later in pairwise([*after_steps, 450])) <= 100
 
     asyncio.run(scenario())

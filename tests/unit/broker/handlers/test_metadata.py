@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -11,9 +11,11 @@ import pytest
 from tests.support.steps import finish, finished
 
 from klamm.broker.handlers import metadata
+from klamm.broker.time_slices import begin
 from klamm.config.broker_config import BrokerConfig
-from klamm.metadata.metadata_store import Change
+from klamm.metadata.metadata_store import Change, MetadataStoreError
 from klamm.metadata.service import NewTopic
+from klamm.metadata.sqlite_store import SqliteStore
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.metadata_request import MetadataRequest, MetadataRequestTopic
 from klamm.protocol.schema.metadata_response import (
@@ -252,5 +254,52 @@ def test_a_partition_whose_leader_is_gone_has_none(serve_metadata: Serve) -> Non
                 assert partition.replica_nodes == partition.isr_nodes == replicas
                 assert response.brokers == []
                 assert response.controller_id == -1
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("missing", ["new", "__consumer_offsets"])
+def test_a_topic_that_can_not_be_created_hides_no_other_one(
+    serve_metadata: Serve, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """On a full disk no topic can be created. A client that asks for a missing topic gets the brokers and its other
+    topics, as in Kafka."""
+
+    async def refuse(store: SqliteStore, conditions: Any, changes: Any) -> int:
+        raise MetadataStoreError("database or disk is full")
+
+    async def scenario() -> None:
+        async with serve_metadata(BrokerConfig()) as broker:
+            await broker.metadata.create_topics([NewTopic("a")])
+            monkeypatch.setattr(SqliteStore, "transact", refuse)
+            response = await ask(broker, 13, topics=by_name("a", missing))
+            codes = {topic.name: topic.error_code for topic in response.topics}
+            assert codes == {"a": ErrorCode.NONE, missing: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+            assert [node.node_id for node in response.brokers] == [1]
+            assert response.error_code == ErrorCode.NONE
+
+    asyncio.run(scenario())
+
+
+def test_a_topic_is_created_although_the_client_has_gone(serve_metadata: Serve) -> None:
+    """A creation that has begun does not stop halfway. Before it, the names of deleted topics leave the checkpoints of
+    the disk, and the broker takes them for gone as soon as that has begun."""
+
+    async def scenario() -> None:
+        async with serve_metadata(BrokerConfig()) as broker:
+            asked = begin(metadata.handle(broker.request(12), MetadataRequest(topics=by_name("new"))))
+            assert isinstance(asked, asyncio.Task)
+            prepared = asyncio.Event()
+
+            async def prepare(names: Collection[str]) -> None:
+                prepared.set()
+                await asyncio.sleep(0)
+
+            broker.metadata.before_creation(prepare)
+            await prepared.wait()
+            asked.cancel()
+            await broker.metadata.alter_configs({})
+            assert asked.cancelled()
+            assert "new" in broker.metadata.image.topics
 
     asyncio.run(scenario())

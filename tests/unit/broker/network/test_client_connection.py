@@ -505,9 +505,9 @@ async def test_one_connection_too_many_waits_for_another_to_end(caplog: pytest.L
     assert "10.0.0.1:5000" in caplog.text
     inside.connection.connection_lost(None)
     assert (first.socket.written, first.socket.is_reading) == ([b"early"], True)
-    assert not second.socket.is_reading
-    listener.limit_connections(2, 100)
     second.send(b"esecond")
+    assert (second.socket.written, second.socket.is_reading) == ([], False)
+    listener.limit_connections(2, 100)
     assert second.socket.written == [b"second"]
 
 

@@ -254,13 +254,20 @@ async def test_malformed_request_costs_the_connection(in_short_steps: None) -> N
 
 @in_loop
 async def test_what_reads_stops_when_its_client_goes_and_what_changes_something_does_not(in_short_steps: None) -> None:
-    """A read request stops when its client disconnects, but a commit is carried out, as in Kafka."""
+    """A read request stops when its client disconnects, but a commit or an election is carried out, as in Kafka."""
 
     def forever(context: RequestContext, request: Message) -> Work[Message]:
         while True:
             yield None
 
-    for api, may_stop in ((ApiKey.OFFSET_COMMIT, False), (ApiKey.FIND_COORDINATOR, True)):
+    for api, may_stop in (
+        (ApiKey.OFFSET_COMMIT, False),
+        (ApiKey.ELECT_LEADERS, False),
+        (ApiKey.ALTER_PARTITION_REASSIGNMENTS, False),
+        (ApiKey.UPDATE_FEATURES, False),
+        (ApiKey.UNREGISTER_BROKER, False),
+        (ApiKey.FIND_COORDINATOR, True),
+    ):
         request = offsets({"a": [1]}) if api is ApiKey.OFFSET_COMMIT else API_SPECS[api].request_class()()
         connection = ConnectionInfo("10.0.0.1", "10.0.0.1:50000", "reached", 1234)
         version = API_SPECS[api].max_version

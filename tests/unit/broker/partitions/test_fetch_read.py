@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.support.log_folder import LogFolder
+from tests.support.log_folder import NOW_MS, LogFolder, batch
 
 from klamm.broker.partitions.fetch_read import FetchRead
 from klamm.broker.partitions.fetch_sessions import CachedPartition
@@ -19,10 +20,12 @@ from klamm.metadata.image import MetadataImage, PartitionImage, TopicImage
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.fetch_messages import FetchPartition, FetchRequest
 from klamm.protocol.types import BrokerId, LeaderEpoch, PartitionIndex, TopicId
+from klamm.storage.log.stored_batches import StoredBatches
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 TOPIC_ID = TopicId(bytes(range(16)))
 MAX_BYTES = 1_000_000
+LARGE = 100_000
 CONSUMER = -1
 NOT_HERE = 5
 
@@ -58,4 +61,35 @@ def test_a_follower_may_ask_for_a_partition_that_the_leader_does_not_know_yet(tm
     answers = read.read([wanted]).answers
     read.count_sent(answers)
     assert [answer.error_code for _, answer in answers] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    folder.close()
+
+
+@pytest.mark.parametrize("to_send", [False, True])
+def test_records_within_reach_are_counted_without_reading_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to_send: bool
+) -> None:
+    """A request that found less than its minimum looks at the next batch of each partition, which may be large and does
+    not belong to the answer. Records that would be sent from their file are not read either."""
+    folder = LogFolder(tmp_path)
+    registry = PartitionRegistry(ONE, folder.directory, lambda topic: TopicConfig())
+    topic = TopicImage("orders", TOPIC_ID, (PartitionImage(PartitionIndex(0), ONE, LeaderEpoch(0), (ONE,), (ONE,)),))
+    registry.apply(None, MetadataImage(topics={"orders": topic}, topics_by_id={TOPIC_ID: topic}))
+    partition = registry.get("orders", 0)
+    for _ in range(2):
+        partition.append(batch(value=bytes(LARGE)), NOW_MS)
+    request = FetchRequest(CONSUMER, 0, 1, MAX_BYTES, 0, 1, 1, [], [])
+    wanted = CachedPartition((TOPIC_ID, 0), FetchPartition(0, -1, 0, -1, 0, 2 * LARGE))
+    read = FetchRead(registry, cast(WarmReads, None), request, 18, MAX_BYTES)
+    answers = read.read([wanted], to_send=to_send).answers
+    assert isinstance(answers[0][1].records, StoredBatches) is to_send
+    sizes: list[int] = []
+    pread = os.pread
+
+    def count(descriptor: int, size_bytes: int, position: int) -> bytes:
+        sizes.append(size_bytes)
+        return pread(descriptor, size_bytes, position)
+
+    monkeypatch.setattr(os, "pread", count)
+    assert LARGE < read.reach(answers) == 2 * LARGE
+    assert sum(sizes) < LARGE // 2
     folder.close()
