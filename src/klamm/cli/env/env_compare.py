@@ -182,7 +182,8 @@ def _show_side_by_side(progress: Sequence[EnvironmentProgress]) -> None:
 def _summary(progress: Sequence[EnvironmentProgress], one: EnvironmentProgress, now_ms: int) -> str:
     if not one.committed:
         return "has committed nothing"
-    parts = [lag_words(map(one.lag, partitions_of(progress)))]
+    unavailable = len(one.committed.keys() - one.ends.keys())
+    parts = [lag_words(map(one.lag, partitions_of(progress)), unavailable)]
     distance = total_behind(progress, one)
     if distance:
         parts.append(f"{count(distance, 'record')} behind")
