@@ -10,7 +10,12 @@ from typing import Any, Final
 
 from klamm.cli.arguments import natural_number
 from klamm.cli.cluster.reassign_wait import progress_line, wait_for_moves
-from klamm.cli.cluster.throttle_option import THROTTLE_STAYS, begin_throttle, end_throttle, say_throttle
+from klamm.cli.cluster.throttle_option import (
+    begin_throttle,
+    end_throttle,
+    say_throttle,
+    telling_that_throttle_stays,
+)
 from klamm.cli.output import id_list, say, show_rows
 from klamm.insight.cluster.moving_partitions import begin_reassignments
 from klamm.insight.cluster.reassignment_progress import moves_in_progress
@@ -74,21 +79,20 @@ def move_in_batches(arguments: argparse.Namespace, requests: ClusterRequests, mo
     """
     plan = {move.key: move.after for move in moves}
     say_throttle(arguments)
-    try:
-        refused = _move_all(arguments, requests, plan)
-    except KeyboardInterrupt:
-        print(
-            "klamm cluster: no more moves begin, and those that have begun go on. `klamm cluster reassign --status` "
-            "shows them, and `klamm cluster reassign --cancel` ends them",
-            file=sys.stderr,
-        )
+    with telling_that_throttle_stays(arguments):
+        try:
+            refused = _move_all(arguments, requests, plan)
+        except KeyboardInterrupt:
+            print(
+                "klamm cluster: no more moves begin, and those that have begun go on. "
+                "`klamm cluster reassign --status` shows them, and `klamm cluster reassign --cancel` ends them",
+                file=sys.stderr,
+            )
+            raise
+        begun = {key: replicas for key, replicas in plan.items() if key not in refused}
+        status = max(wait_for_moves(arguments, requests, begun) if begun else 0, 1 if refused else 0)
         if arguments.throttle is not None:
-            print(f"klamm cluster: {THROTTLE_STAYS}", file=sys.stderr)
-        raise
-    begun = {key: replicas for key, replicas in plan.items() if key not in refused}
-    status = max(wait_for_moves(arguments, requests, begun) if begun else 0, 1 if refused else 0)
-    if arguments.throttle is not None:
-        end_throttle(arguments, requests, begun)
+            end_throttle(arguments, requests, begun)
     return status
 
 
@@ -132,7 +136,7 @@ def _move_all(
 
 
 def _done(requests: ClusterRequests, wanted: dict[PartitionKey, tuple[int, ...]]) -> set[PartitionKey]:
-    topics = partition_states(requests, {topic for topic, _ in wanted})
+    topics = partition_states(requests, {topic for topic, _ in wanted}, leaves_out_missing=True)
     return {
         state.key for topic in topics.values() for state in topic.partitions if wanted.get(state.key) == state.replicas
     }

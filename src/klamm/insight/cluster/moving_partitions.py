@@ -37,6 +37,11 @@ class Moving:
         """Topic and index."""
         return self.topic, self.index
 
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas when the reassignment has ended."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
 
 def reassignments_in_progress(
     requests: ClusterRequests, topics: Collection[str] | None = None
