@@ -55,6 +55,9 @@ class CannedCluster(ClusterRequests):
         self.topics = dict(topics)
         self.moving: dict[PartitionKey, Moving] = {each.key: each for each in moving}
         self.asked: list[Message] = []
+        self.leaderless: set[PartitionKey] = set()
+        self.behind: dict[PartitionKey, set[int]] = {}
+        """The replicas that are not in sync."""
         self.reassignment_error = ErrorCode.NONE
         """The error of all reassignments."""
         self._ids = sorted(brokers)
@@ -123,9 +126,9 @@ class CannedCluster(ClusterRequests):
             for index, replicas in enumerate(self.topics.get(name, ())):
                 described = DescribeTopicPartitionsResponsePartition(
                     partition_index=index,
-                    leader_id=replicas[0],
+                    leader_id=-1 if (name, index) in self.leaderless else replicas[0],
                     replica_nodes=list(replicas),
-                    isr_nodes=list(replicas),
+                    isr_nodes=[each for each in replicas if each not in self.behind.get((name, index), ())],
                     eligible_leader_replicas=None,
                     last_known_elr=None,
                 )

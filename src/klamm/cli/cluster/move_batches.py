@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from klamm.cli.arguments import natural_number
@@ -100,7 +100,12 @@ def _move_all(
     arguments: argparse.Namespace, requests: ClusterRequests, plan: dict[PartitionKey, tuple[int, ...]]
 ) -> set[PartitionKey]:
     """Returns the partitions whose move was refused."""
-    waiting = list(plan)
+    leaderless = _leaderless(requests, plan)
+    for topic, index in leaderless:
+        why = "it moves when one of its replicas is back"
+        print(f"klamm cluster: {topic}-{index} has no leader: {why}", file=sys.stderr)
+    # Last, because a partition without a leader copies nothing, and holds its place among those that move.
+    waiting = [*(key for key in plan if key not in leaderless), *leaderless]
     begun: dict[PartitionKey, float] = {}
     refused: set[PartitionKey] = set()
     shown, shown_at = -1, 0.0
@@ -133,6 +138,17 @@ def _move_all(
             time.sleep(_PAUSE_S if begun else 0)
             requests.refresh()
     return refused
+
+
+def _leaderless(requests: ClusterRequests, plan: Mapping[PartitionKey, tuple[int, ...]]) -> list[PartitionKey]:
+    """Returns the partitions of the plan that no broker leads."""
+    topics = partition_states(requests, {topic for topic, _ in plan}, leaves_out_missing=True)
+    return [
+        state.key
+        for topic in topics.values()
+        for state in topic.partitions
+        if state.key in plan and state.is_unavailable
+    ]
 
 
 def _done(requests: ClusterRequests, wanted: dict[PartitionKey, tuple[int, ...]]) -> set[PartitionKey]:

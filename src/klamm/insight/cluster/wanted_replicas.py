@@ -49,18 +49,19 @@ def plan_for(requests: ClusterRequests, options: PlanOptions) -> dict[PartitionK
     live = {broker for broker, each in registered.items() if not each.is_fenced}
     holders = {broker for replicas in present.values() for broker in replicas}
     allowed = registered.keys() | holders if options.brokers is None else set(options.brokers)
-    chosen = [
-        state.key
+    chosen = {
+        state.key: state
         for topic in topics.values()
         if topic.name in options.topics or (options.internal and _is_internal(topic))
         for state in topic.partitions
-    ]
+    }
     return plan_replicas(
         present,
         chosen,
         {broker: registered[broker].rack if broker in registered else None for broker in sorted(allowed)},
         options.replication_factor,
         down={broker for broker in allowed if broker not in live} | cordoned_brokers(requests, live),
+        behind={key: set(present[key]).difference(state.isr) for key, state in chosen.items()},
     )
 
 

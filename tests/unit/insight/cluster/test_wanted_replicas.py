@@ -36,3 +36,10 @@ def test_a_partition_that_moves_is_planned_from_where_it_moves_to() -> None:
     moving = Moving("orders", 0, (1, 2, 3), adding=(3,), removing=())
     cluster = CannedCluster([1, 2, 3, 4], {"orders": [(1, 2)]}, moving=[moving])
     assert plan_for(cluster, PlanOptions(topics={"orders"}, brokers=[1, 2, 4])) == {KEY: (1, 2, 4)}
+
+
+def test_of_fewer_replicas_those_in_sync_stay() -> None:
+    """Otherwise, the partition would have one replica in sync where it had two."""
+    cluster = CannedCluster([1, 2, 3], {"orders": [(1, 2, 3)]})
+    cluster.behind = {KEY: {2}}
+    assert plan_for(cluster, PlanOptions(topics={"orders"}, replication_factor=2)) == {KEY: (1, 3)}
