@@ -53,13 +53,21 @@ def compare(arguments: argparse.Namespace) -> int:
     environment.
     """
     progress: list[EnvironmentProgress] = []
-    status = 0
-    for place in _places(arguments):
-        try:
-            progress.append(look_at(place))
-        except KlammError as error:
-            print(f"klamm env: {place.label}: {error}", file=sys.stderr)
-            status = 1
+    problems: list[str] = []
+    try:
+        for place in _places(arguments):
+            try:
+                progress.append(look_at(place))
+            except KlammError as error:
+                problems.append(str(error))
+                print(f"klamm env: {place.label}: {error}", file=sys.stderr)
+    except ClusterError as error:  # the chosen cluster does not tell its groups
+        if not progress:
+            raise
+        if str(error) not in problems:  # a context has the same cluster
+            print(f"klamm env: {error}", file=sys.stderr)
+        problems.append(str(error))
+    status = 1 if problems else 0
     if not progress:
         if status:
             return status
