@@ -12,7 +12,11 @@ from klamm.insight.words import PartitionKey
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.message import Message
 from klamm.protocol.schema.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
-from klamm.protocol.schema.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
+from klamm.protocol.schema.alter_partition_reassignments_response import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
 from klamm.protocol.schema.describe_cluster_request import DescribeClusterRequest
 from klamm.protocol.schema.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 from klamm.protocol.schema.describe_configs_request import DescribeConfigsRequest
@@ -149,11 +153,17 @@ class CannedCluster(ClusterRequests):
         return response
 
     def _reassigned(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+        response = AlterPartitionReassignmentsResponse(error_code=int(self.reassignment_error), error_message=None)
         for topic in request.topics:
+            result = ReassignableTopicResponse(name=topic.name)
             for partition in topic.partitions:
-                if partition.replicas is None:
-                    del self.moving[topic.name, partition.partition_index]
-        return AlterPartitionReassignmentsResponse(error_code=int(self.reassignment_error), error_message=None)
+                code = ErrorCode.NONE
+                if partition.replicas is None and not self.moving.pop((topic.name, partition.partition_index), None):
+                    code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+                index = partition.partition_index
+                result.partitions.append(ReassignablePartitionResponse(partition_index=index, error_code=int(code)))
+            response.responses.append(result)
+        return response
 
     def _log_dirs(self, broker: BrokerId) -> DescribeLogDirsResponse:
         return DescribeLogDirsResponse(results=[DescribeLogDirsResult(is_cordoned=broker in self._cordoned)])

@@ -148,6 +148,6 @@ def _cancel(arguments: argparse.Namespace, requests: ClusterRequests, layout: Cl
         f"broker {broker} {can}; cancelled {count(len(moving) - len(refused), 'move')}. "
         "`klamm cluster rebalance` plans how replicas come back to it",
     )
-    if moving and not refused:
+    if moving:
         end_throttle(arguments, requests, moving)
     return 1 if refused else 0

@@ -174,8 +174,7 @@ def _cancel(arguments: argparse.Namespace, requests: ClusterRequests) -> int:
     cancelled = len(moving) - len(refused)
     if moving:
         say(arguments, f"cancelled the reassignment of {count(cancelled, 'partition')}")
-        if not refused:
-            end_throttle(arguments, requests, moving)
+        end_throttle(arguments, requests, moving)
     else:
         say(arguments, "no reassignment is in progress")
     return 1 if refused else 0
