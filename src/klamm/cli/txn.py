@@ -207,8 +207,9 @@ def _partitions(arguments: argparse.Namespace) -> tuple[list[TopicPartition], li
             raise ClusterError(f"there is no topic {name}")
         known = topics[name].partitions
         for index in indexes or sorted(known):
-            has_leader = index not in known or known[index].leader >= 0
-            (partitions if has_leader else leaderless).append(TopicPartition(name, PartitionIndex(index)))
+            if index not in known:
+                raise ClusterError(f"topic {name} has no partition {index}")
+            (partitions if known[index].leader >= 0 else leaderless).append(TopicPartition(name, PartitionIndex(index)))
     return partitions, leaderless
 
 
