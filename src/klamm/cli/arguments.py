@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from argparse import ArgumentTypeError
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -15,6 +16,7 @@ __all__ = [
     "listen_address",
     "metrics_address",
     "natural_number",
+    "number_up_to",
     "partition_index",
     "since_ms",
     "timestamp_ms",
@@ -25,6 +27,7 @@ _ISO_DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d
 _SHORT_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _UNITS: Final = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _HIGHEST_PORT: Final = 65_535
+_LARGEST_INDEX: Final = 2**31 - 1
 _ESCAPES: Final = {r"\t": "\t", r"\n": "\n", r"\0": "\0", r"\\": "\\"}
 
 
@@ -43,9 +46,21 @@ def natural_number(text: str) -> int:
     return int(text)
 
 
+def number_up_to(most: int) -> Callable[[str], int]:
+    """Returns the parser of an integer from 1 to `most`."""
+
+    def parse(text: str) -> int:
+        number = natural_number(text)
+        if number > most:
+            raise ArgumentTypeError(f"takes a number up to {most}, not {text}")
+        return number
+
+    return parse
+
+
 def partition_index(text: str) -> int:
     """Parses a partition's index."""
-    if not text.isdecimal():
+    if not _is_index(text):
         raise ArgumentTypeError(f"takes the number of a partition, not {text!r}")
     return int(text)
 
@@ -53,9 +68,14 @@ def partition_index(text: str) -> int:
 def topic_partitions(text: str) -> tuple[str, tuple[int, ...]]:
     """Parses TOPIC or TOPIC:PARTITION,.... No partitions means all of them."""
     topic, separator, indexes = text.partition(":")
-    if not topic or (separator and not all(index.isdecimal() for index in indexes.split(","))):
+    if not topic or (separator and not all(map(_is_index, indexes.split(",")))):
         raise ArgumentTypeError(f"takes TOPIC or TOPIC:PARTITION,..., not {text!r}")
     return topic, tuple(int(index) for index in indexes.split(",") if separator)
+
+
+def _is_index(text: str) -> bool:
+    """Returns whether the text is an index of the protocol, whose indexes are 32-bit integers."""
+    return text.isdecimal() and int(text) <= _LARGEST_INDEX
 
 
 def listen_address(text: str) -> str:

@@ -6,7 +6,9 @@ serve` starts without a Kafka client, and `klamm --version` without any of these
 
 from __future__ import annotations
 
+import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -45,6 +47,7 @@ DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit status."""
+    _accept_all_text()
     words = list(sys.argv[1:] if arguments is None else arguments)
     noun = next((word for word in words if not word.startswith("-")), None)
     parser = Parser(prog="klamm", description="A Kafka-compatible event log, and what you need around it.")
@@ -63,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if parsed.command != "serve":  # the broker logs this warning itself
         _warn_of_unknown_variables()
     try:
+        _refuse_empty_names(parsed)
         if "reaches_cluster" in parsed:
             importlib.import_module("klamm.cli.context.target").settle(parsed, os.environ)
         status = int(importlib.import_module(COMMANDS[parsed.command][0]).run(parsed))
@@ -86,3 +90,22 @@ def _warn_of_unknown_variables() -> None:
 
     for unknown in unknown_variables(os.environ):
         print(f"klamm: the environment variable {unknown} stands for nothing and is ignored", file=sys.stderr)
+
+
+def _accept_all_text() -> None:
+    """Lets a command print any text: a terminal may not have a character, and ids of the command line may be no UTF-8.
+
+    With a closed standard output, Python has no stream at all, and the output is dropped.
+    """
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open until the process ends
+    elif isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _refuse_empty_names(parsed: argparse.Namespace) -> None:
+    """Raises UsageError for the empty name of a topic or a group: a variable of a shell that is not set."""
+    for name in ("topic", "topics", "group", "groups", "source", "target"):
+        value = getattr(parsed, name, None)
+        if value == "" or (isinstance(value, list) and "" in value):
+            raise UsageError(f"{name.removesuffix('s')}: the name is empty")

@@ -73,7 +73,12 @@ def new_console() -> Console:
     """Returns a console on standard output, as wide as the terminal. Without a terminal, it does not wrap lines."""
     from rich.console import Console
 
-    console = Console(highlight=False, markup=False, emoji=False)
+    class PlainConsole(Console):
+        def on_broken_pipe(self) -> None:
+            """Leaves the error to `main`, as of `print`. The method of rich ends the process with status 1."""
+            raise  # noqa: PLE0704  # rich calls this in the handler of the error
+
+    console = PlainConsole(highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
         console.width = _WIDEST_WITHOUT_TERMINAL
     return console

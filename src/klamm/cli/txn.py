@@ -6,9 +6,10 @@ librdkafka's admin client has no API for transactions, so these commands use kla
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
 from typing import Any, Final
@@ -125,14 +126,13 @@ def one_partition(text: str) -> TopicPartition:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs one verb. Raises KlammError if the cluster refuses a request."""
-    verbs: dict[str, Callable[[argparse.Namespace, TransactionsClient], None]]
+    """Runs one verb. Returns 1 if a search left out partitions. Raises KlammError if the cluster refuses a request."""
+    verbs: dict[str, Callable[[argparse.Namespace, TransactionsClient], int]]
     verbs = {"list": _list, "describe": _describe, "abort": _abort}
     if arguments.verb == "list" and arguments.topic and not arguments.hanging:
         raise UsageError("--topic goes with --hanging: transactional ids belong to no topic")
     with closing(_client(arguments)) as client:
-        verbs[arguments.verb](arguments, client)
-    return 0
+        return verbs[arguments.verb](arguments, client)
 
 
 def _client(arguments: argparse.Namespace) -> TransactionsClient:
@@ -148,10 +148,9 @@ def _client(arguments: argparse.Namespace) -> TransactionsClient:
     return TransactionsClient(Cluster(config))
 
 
-def _list(arguments: argparse.Namespace, client: TransactionsClient) -> None:
+def _list(arguments: argparse.Namespace, client: TransactionsClient) -> int:
     if arguments.hanging:
-        _list_hanging(arguments, client)
-        return
+        return _list_hanging(arguments, client)
     longer_than = arguments.longer_than
     request = ListTransactionsRequest(
         # The coordinator counts a transaction that has not begun as very old. A filter by duration must leave it out.
@@ -170,13 +169,17 @@ def _list(arguments: argparse.Namespace, client: TransactionsClient) -> None:
         for coordinator, each in client.transactional_ids(request)
     ]
     show_rows(arguments, LIST_COLUMNS, sorted(rows, key=lambda row: str(row["transactional_id"])))
+    return 0
 
 
-def _list_hanging(arguments: argparse.Namespace, client: TransactionsClient) -> None:
+def _list_hanging(arguments: argparse.Namespace, client: TransactionsClient) -> int:
     if arguments.state or arguments.producer_id or arguments.pattern:
         raise UsageError("--hanging looks at partitions: of the filters it takes --topic and --longer-than")
     now_ms = _now_ms()
     before_ms = now_ms - _milliseconds(arguments.longer_than or _LONGEST_TRANSACTION)
+    partitions, leaderless = _partitions(arguments)
+    for partition in leaderless:
+        print(f"klamm txn: {partition} has no leader, so it was not searched", file=sys.stderr)
     rows = [
         {
             "topic": each.partition.topic,
@@ -187,23 +190,30 @@ def _list_hanging(arguments: argparse.Namespace, client: TransactionsClient) -> 
             "coordinator_epoch": each.producer.coordinator_epoch,
             "idle_ms": now_ms - each.producer.last_timestamp,
         }
-        for each in hanging_transactions(client, _partitions(arguments), before_ms=before_ms)
+        for each in hanging_transactions(client, partitions, before_ms=before_ms)
     ]
     show_rows(arguments, HANGING_COLUMNS, rows)
+    return 1 if leaderless else 0
 
 
-def _partitions(arguments: argparse.Namespace) -> Iterator[TopicPartition]:
-    """Yields the partitions of --topic, or all partitions."""
+def _partitions(arguments: argparse.Namespace) -> tuple[list[TopicPartition], list[TopicPartition]]:
+    """Returns the partitions of --topic, or all partitions; those without a leader apart."""
     admin = access_of(arguments).admin_client()
     topics = access_of(arguments).translate(lambda: admin.list_topics(timeout=TIMEOUT_S)).topics
+    partitions: list[TopicPartition] = []
+    leaderless: list[TopicPartition] = []
     for name, indexes in arguments.topic or [(name, ()) for name in sorted(topics)]:
         if name not in topics:
             raise ClusterError(f"there is no topic {name}")
-        for index in indexes or sorted(topics[name].partitions):
-            yield TopicPartition(name, PartitionIndex(index))
+        known = topics[name].partitions
+        for index in indexes or sorted(known):
+            if index not in known:
+                raise ClusterError(f"topic {name} has no partition {index}")
+            (partitions if known[index].leader >= 0 else leaderless).append(TopicPartition(name, PartitionIndex(index)))
+    return partitions, leaderless
 
 
-def _describe(arguments: argparse.Namespace, client: TransactionsClient) -> None:
+def _describe(arguments: argparse.Namespace, client: TransactionsClient) -> int:
     found = client.describe(arguments.transactional_id)
     if found is None:
         raise ClusterError(f"there is no transactional id {arguments.transactional_id!r}")
@@ -219,9 +229,10 @@ def _describe(arguments: argparse.Namespace, client: TransactionsClient) -> None
     partitions = [(topic.topic, index) for topic in found.topics for index in topic.partitions]
     rows = [{**row, "topic": topic, "partition": index} for topic, index in sorted(partitions)]
     show_rows(arguments, DESCRIBE_COLUMNS, rows or [row])
+    return 0
 
 
-def _abort(arguments: argparse.Namespace, client: TransactionsClient) -> None:
+def _abort(arguments: argparse.Namespace, client: TransactionsClient) -> int:
     partition: TopicPartition = arguments.partition
     producer = _producer_at(client, partition, arguments.start_offset)
     found = coordinated_transaction(client, producer, partition)
@@ -243,9 +254,10 @@ def _abort(arguments: argparse.Namespace, client: TransactionsClient) -> None:
     show_rows(arguments, _ABORT_COLUMNS, [row])
     if not arguments.execute:
         say(arguments, "nothing was changed: --execute aborts this transaction in this partition")
-        return
+        return 0
     client.abort(partition, producer)
     say(arguments, f"aborted the transaction of producer {producer.producer_id} on {partition}")
+    return 0
 
 
 def _producer_at(client: TransactionsClient, partition: TopicPartition, start_offset: int) -> ProducerState:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from klamm.client.errors import RequestRefused
 from klamm.client.transaction_listing import DescribedTransaction, ProducerState, TransactionsClient
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.list_transactions_request import ListTransactionsRequest
 from klamm.protocol.types import TopicPartition
 
@@ -29,17 +31,29 @@ class OpenTransaction(NamedTuple):
 def hanging_transactions(
     client: TransactionsClient, partitions: Iterable[TopicPartition], *, before_ms: int
 ) -> list[OpenTransaction]:
-    """Returns the hanging transactions whose last write is older than `before_ms`. Raises as `TransactionsClient`."""
+    """Returns the hanging transactions whose last write is older than `before_ms`. Raises as `TransactionsClient`.
+
+    Leaves out partitions that were deleted: the search of a large cluster takes long.
+    """
     candidates = [
         OpenTransaction(partition, producer)
         for partition in partitions
-        for producer in client.producers(partition)
+        for producer in _producers(client, partition)
         if producer.current_txn_start_offset != _NOT_OPEN and producer.last_timestamp < before_ms
     ]
     if not candidates:
         return []
     known = _transactions_of(client, sorted({each.producer.producer_id for each in candidates}))
     return [each for each in candidates if not _is_on_list(known.get(each.producer.producer_id), each.partition)]
+
+
+def _producers(client: TransactionsClient, partition: TopicPartition) -> Sequence[ProducerState]:
+    try:
+        return client.producers(partition)
+    except RequestRefused as error:
+        if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return ()
+        raise
 
 
 def coordinated_transaction(

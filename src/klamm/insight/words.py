@@ -86,13 +86,21 @@ def enumeration(parts: Sequence[str], *, most: int | None = None) -> str:
     return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
-def lag_words(lags: Iterable[int | None]) -> str:
+def lag_words(lags: Iterable[int | None], unavailable: int = 0) -> str:
     """Returns the total lag: `lag 1,204`; `lag ≥ 1,204 (2 partitions uncommitted)` if some partitions have no commit
-    (None); `lag unknown (6 partitions uncommitted)` if no partition has one."""
+    (None); `lag unknown (6 partitions uncommitted)` if no partition has one.
+
+    `unavailable` is how many of the partitions without a lag have a commit, and an end that can't be read.
+    """
     every = list(lags)
     known = [lag for lag in every if lag is not None]
-    uncommitted = len(every) - len(known)
-    if not uncommitted:
+    unknown = len(every) - len(known)
+    if not unknown:
         return f"lag {sum(known):,}"
     total = f"≥ {sum(known):,}" if known else "unknown"
-    return f"lag {total} ({count(uncommitted, 'partition')} uncommitted)"
+    reasons = [
+        f"{count(number, 'partition')} {reason}"
+        for number, reason in ((unknown - unavailable, "uncommitted"), (unavailable, "unavailable"))
+        if number
+    ]
+    return f"lag {total} ({', '.join(reasons)})"

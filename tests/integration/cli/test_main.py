@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
-from tests.integration.cli.conftest import PATIENCE_S, Command
+from tests.integration.cli.conftest import KLAMM, PATIENCE_S, Command
 
 from klamm import __version__
 
@@ -143,3 +144,70 @@ def test_properties_reach_the_client(klamm: Command) -> None:
     assert finished.status == 1
     assert finished.stderr.startswith("klamm topic: ")
     assert finished.stderr.count("\n") == 1
+
+
+def test_a_reader_that_ends_is_no_failure(klamm: Command) -> None:
+    """A command whose output is a table ends with status 0 if the reader of its output has ended."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [KLAMM, "topic", "list"],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            env=klamm.environment,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("closed", "words", "expected"),
+    [
+        (">&-", ("topic", "list"), (0, "")),
+        ("<&-", ("produce", "orders"), (2, "klamm produce: standard input is closed: name a file\n")),
+    ],
+)
+def test_a_closed_stream_is_no_crash(
+    klamm: Command, closed: str, words: tuple[str, ...], expected: tuple[int, str]
+) -> None:
+    """A program that starts the command may close its streams. Output is dropped then; there is no input to send."""
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" "$@" {closed}', KLAMM, *words],
+        capture_output=True,
+        env=klamm.environment,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (done.returncode, done.stderr.decode()) == expected
+
+
+def test_a_terminal_without_a_character_is_no_crash(klamm: Command, topic: str, group: str) -> None:
+    """Characters that the encoding of the output lacks are printed as escapes."""
+    klamm.done("produce", topic, "-p", "0", stdin="a\n")
+    klamm.done("consume", topic, "-g", group, "-e")
+    klamm.environment["PYTHONIOENCODING"] = "ascii"
+    assert r"\xb7" in klamm.done("group", "explain", group)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("topic", "describe", "", "--configs"), "klamm topic: topic: the name is empty\n"),
+        (("group", "clone", "", "billing"), "klamm group: source: the name is empty\n"),
+        (("worker", "status", ""), "klamm worker: group: the name is empty\n"),
+        (("topic", "create", "orders", "-p", "100001"), "takes a number up to 100000, not 100001\n"),
+        (("topic", "create", "orders", "-r", "99999999999"), "takes a number up to 10000, not 99999999999\n"),
+        (("topic", "alter", "orders", "-p", "100001"), "takes a number up to 100000, not 100001\n"),
+    ],
+)
+def test_what_the_client_library_can_not_send_is_wrong_use(
+    klamm: Command, words: tuple[str, ...], complaint: str
+) -> None:
+    """An empty name, such as from a variable that is not set, and a number beyond the limits of librdkafka."""
+    finished = klamm(*words)
+    assert (finished.status, finished.stdout) == (2, "")
+    assert finished.stderr.endswith(complaint)

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 
 from klamm.cli.cluster.move_batches import add_batch_option, move_in_batches, show_loads, show_plan
 from klamm.cli.cluster.reassign_wait import wait_for_moves
-from klamm.cli.cluster.throttle_option import add_throttle_option, end_throttle
+from klamm.cli.cluster.throttle_option import (
+    add_throttle_option,
+    begin_throttle,
+    end_throttle,
+    say_throttle,
+    telling_that_throttle_stays,
+)
 from klamm.cli.cluster_options import access_of
 from klamm.cli.output import say
 from klamm.insight.cluster.broker_removal import cordon, uncordon, unregister
@@ -16,7 +23,7 @@ from klamm.insight.cluster.drain_plan import plan_drain
 from klamm.insight.cluster.moving_partitions import cancel_reassignments, reassignments_in_progress
 from klamm.insight.cluster_requests import ClusterRequests
 from klamm.insight.errors import ClusterError
-from klamm.insight.words import count
+from klamm.insight.words import PartitionKey, count
 
 __all__ = ["configure", "run"]
 
@@ -47,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.unregister:
             return _unregister(arguments, requests, layout)
         if arguments.cancel:
-            return _cancel(arguments, requests)
+            return _cancel(arguments, requests, layout)
         if arguments.dry_run:
             moves = plan_drain(layout.replicas, arguments.broker)
             show_plan(arguments, moves)
@@ -65,11 +72,9 @@ def _drain(arguments: argparse.Namespace, requests: ClusterRequests, layout: Clu
         if move_in_batches(arguments, requests, moves):
             return 1
     leaving = {
-        key: tuple(each for each in moving.replicas if each not in moving.removing)
-        for key, moving in reassignments_in_progress(requests).items()
-        if broker in moving.removing
+        key: moving.target for key, moving in reassignments_in_progress(requests).items() if broker in moving.removing
     }
-    if leaving and wait_for_moves(arguments, requests, leaving):  # moves that another command began
+    if leaving and _wait_for_others(arguments, requests, leaving):
         return 1
     say(
         arguments,
@@ -77,6 +82,19 @@ def _drain(arguments: argparse.Namespace, requests: ClusterRequests, layout: Clu
         f"`klamm cluster decommission {broker} --unregister`. To keep it: --cancel",
     )
     return 0
+
+
+def _wait_for_others(
+    arguments: argparse.Namespace, requests: ClusterRequests, moves: Mapping[PartitionKey, tuple[int, ...]]
+) -> int:
+    """Waits for moves that another command began, perhaps with a throttle. Returns as `wait_for_moves` does."""
+    say_throttle(arguments)
+    with telling_that_throttle_stays(arguments):
+        begin_throttle(arguments, requests, {})
+        status = wait_for_moves(arguments, requests, moves)
+        if arguments.throttle is not None:
+            end_throttle(arguments, requests, moves)
+    return status
 
 
 def _cordon(arguments: argparse.Namespace, requests: ClusterRequests, layout: ClusterLayout) -> None:
@@ -98,6 +116,12 @@ def _unregister(arguments: argparse.Namespace, requests: ClusterRequests, layout
         raise ClusterError(
             f"broker {broker} has {count(replicas, 'replica')}: `klamm cluster decommission {broker}` moves them first"
         )
+    leaving = [key for key, each in reassignments_in_progress(requests).items() if broker in each.replicas]
+    if leaving:
+        raise ClusterError(
+            f"moves of {count(len(leaving), 'partition')} away from broker {broker} are in progress: wait until "
+            "`klamm cluster reassign --status` shows none"
+        )
     if broker not in layout.fenced:
         raise ClusterError(f"broker {broker} is running: stop it first")
     unregister(requests, broker)
@@ -105,18 +129,25 @@ def _unregister(arguments: argparse.Namespace, requests: ClusterRequests, layout
     return 0
 
 
-def _cancel(arguments: argparse.Namespace, requests: ClusterRequests) -> int:
+def _cancel(arguments: argparse.Namespace, requests: ClusterRequests, layout: ClusterLayout) -> int:
     broker = arguments.broker
-    uncordon(requests, broker)
+    is_live = broker in layout.replicas.racks and broker not in layout.fenced
+    if is_live:
+        uncordon(requests, broker)
     moving = [key for key, each in reassignments_in_progress(requests).items() if broker in each.removing]
     refused = cancel_reassignments(requests, moving)
     for (topic, index), why in sorted(refused.items()):
         print(f"klamm cluster: {topic}-{index}: {why}", file=sys.stderr)
+    can = (
+        "can get replicas again"
+        if is_live
+        else "is not running, so a cordon stays: repeat the command when the broker runs"
+    )
     say(
         arguments,
-        f"broker {broker} can get replicas again; cancelled {count(len(moving) - len(refused), 'move')}. "
+        f"broker {broker} {can}; cancelled {count(len(moving) - len(refused), 'move')}. "
         "`klamm cluster rebalance` plans how replicas come back to it",
     )
-    if moving and not refused:
+    if moving:
         end_throttle(arguments, requests, moving)
     return 1 if refused else 0

@@ -18,6 +18,7 @@ from klamm.cli.cluster.throttle_option import (
     begin_throttle,
     end_throttle,
     say_throttle,
+    telling_that_throttle_stays,
 )
 from klamm.cli.cluster_options import access_of
 from klamm.cli.errors import UsageError
@@ -121,6 +122,13 @@ def _move(
     if not plan:
         say(arguments, "nothing to change: all partitions have these replicas, or move to them (--status shows it)")
         return 0
+    with telling_that_throttle_stays(arguments):
+        return _begin_and_wait(arguments, requests, plan)
+
+
+def _begin_and_wait(
+    arguments: argparse.Namespace, requests: ClusterRequests, plan: Mapping[PartitionKey, tuple[int, ...]]
+) -> int:
     begin_throttle(arguments, requests, plan)
     say_throttle(arguments)
     refused = begin_reassignments(requests, plan)
@@ -166,8 +174,7 @@ def _cancel(arguments: argparse.Namespace, requests: ClusterRequests) -> int:
     cancelled = len(moving) - len(refused)
     if moving:
         say(arguments, f"cancelled the reassignment of {count(cancelled, 'partition')}")
-        if not refused:
-            end_throttle(arguments, requests, moving)
+        end_throttle(arguments, requests, moving)
     else:
         say(arguments, "no reassignment is in progress")
     return 1 if refused else 0

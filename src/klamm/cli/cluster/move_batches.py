@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from klamm.cli.arguments import natural_number
 from klamm.cli.cluster.reassign_wait import progress_line, wait_for_moves
-from klamm.cli.cluster.throttle_option import THROTTLE_STAYS, begin_throttle, end_throttle, say_throttle
+from klamm.cli.cluster.throttle_option import (
+    begin_throttle,
+    end_throttle,
+    say_throttle,
+    telling_that_throttle_stays,
+)
 from klamm.cli.output import id_list, say, show_rows
 from klamm.insight.cluster.moving_partitions import begin_reassignments
 from klamm.insight.cluster.reassignment_progress import moves_in_progress
@@ -74,21 +79,20 @@ def move_in_batches(arguments: argparse.Namespace, requests: ClusterRequests, mo
     """
     plan = {move.key: move.after for move in moves}
     say_throttle(arguments)
-    try:
-        refused = _move_all(arguments, requests, plan)
-    except KeyboardInterrupt:
-        print(
-            "klamm cluster: no more moves begin, and those that have begun go on. `klamm cluster reassign --status` "
-            "shows them, and `klamm cluster reassign --cancel` ends them",
-            file=sys.stderr,
-        )
+    with telling_that_throttle_stays(arguments):
+        try:
+            refused = _move_all(arguments, requests, plan)
+        except KeyboardInterrupt:
+            print(
+                "klamm cluster: no more moves begin, and those that have begun go on. "
+                "`klamm cluster reassign --status` shows them, and `klamm cluster reassign --cancel` ends them",
+                file=sys.stderr,
+            )
+            raise
+        begun = {key: replicas for key, replicas in plan.items() if key not in refused}
+        status = max(wait_for_moves(arguments, requests, begun) if begun else 0, 1 if refused else 0)
         if arguments.throttle is not None:
-            print(f"klamm cluster: {THROTTLE_STAYS}", file=sys.stderr)
-        raise
-    begun = {key: replicas for key, replicas in plan.items() if key not in refused}
-    status = max(wait_for_moves(arguments, requests, begun) if begun else 0, 1 if refused else 0)
-    if arguments.throttle is not None:
-        end_throttle(arguments, requests, begun)
+            end_throttle(arguments, requests, begun)
     return status
 
 
@@ -96,7 +100,12 @@ def _move_all(
     arguments: argparse.Namespace, requests: ClusterRequests, plan: dict[PartitionKey, tuple[int, ...]]
 ) -> set[PartitionKey]:
     """Returns the partitions whose move was refused."""
-    waiting = list(plan)
+    leaderless = _leaderless(requests, plan)
+    for topic, index in leaderless:
+        why = "it moves when one of its replicas is back"
+        print(f"klamm cluster: {topic}-{index} has no leader: {why}", file=sys.stderr)
+    # Last, because a partition without a leader copies nothing, and holds its place among those that move.
+    waiting = [*(key for key in plan if key not in leaderless), *leaderless]
     begun: dict[PartitionKey, float] = {}
     refused: set[PartitionKey] = set()
     shown, shown_at = -1, 0.0
@@ -131,8 +140,19 @@ def _move_all(
     return refused
 
 
+def _leaderless(requests: ClusterRequests, plan: Mapping[PartitionKey, tuple[int, ...]]) -> list[PartitionKey]:
+    """Returns the partitions of the plan that no broker leads."""
+    topics = partition_states(requests, {topic for topic, _ in plan}, leaves_out_missing=True)
+    return [
+        state.key
+        for topic in topics.values()
+        for state in topic.partitions
+        if state.key in plan and state.is_unavailable
+    ]
+
+
 def _done(requests: ClusterRequests, wanted: dict[PartitionKey, tuple[int, ...]]) -> set[PartitionKey]:
-    topics = partition_states(requests, {topic for topic, _ in wanted})
+    topics = partition_states(requests, {topic for topic, _ in wanted}, leaves_out_missing=True)
     return {
         state.key for topic in topics.values() for state in topic.partitions if wanted.get(state.key) == state.replicas
     }

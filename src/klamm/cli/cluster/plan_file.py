@@ -14,6 +14,7 @@ __all__ = ["plan_text", "read_plan"]
 
 _VERSION: Final = 1
 _ANY_FOLDER: Final = "any"
+_LARGEST_ID: Final = 2**31 - 1
 
 
 def plan_text(plan: Mapping[PartitionKey, Sequence[int]]) -> str:
@@ -61,4 +62,4 @@ def _plan(document: Any) -> dict[PartitionKey, tuple[int, ...]]:
 
 
 def _is_id(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_ID

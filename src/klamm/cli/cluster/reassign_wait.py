@@ -8,7 +8,6 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from klamm.cli.cluster.throttle_option import THROTTLE_STAYS
 from klamm.cli.output import say
 from klamm.insight.cluster.reassignment_progress import MoveProgress, moves_in_progress
 from klamm.insight.cluster_requests import ClusterRequests
@@ -38,18 +37,18 @@ def wait_for_moves(
             "klamm cluster: the reassignment goes on. `klamm cluster reassign --status` shows it, --cancel ends it",
             file=sys.stderr,
         )
-        if arguments.throttle is not None:
-            print(f"klamm cluster: {THROTTLE_STAYS}", file=sys.stderr)
         raise
     others = _others(requests, plan)
     for (topic, index), replicas in sorted(others.items()):
+        has = (
+            f"has replicas {list(replicas)} instead of {list(plan[topic, index])}: the reassignment was cancelled, or "
+        )
         print(
-            f"klamm cluster: {topic}-{index} has replicas {list(replicas)} instead of {list(plan[topic, index])}: "
-            "the reassignment was cancelled, or another one came after it",
+            f"klamm cluster: {topic}-{index} {f'{has}another one came after it' if replicas else 'no longer exists'}",
             file=sys.stderr,
         )
     say(arguments, f"{count(len(plan) - len(others), 'partition')} moved")
-    return 1 if others else 0
+    return 1 if any(others.values()) else 0
 
 
 def progress_line(moves: Collection[MoveProgress], total: int) -> str:
@@ -81,12 +80,15 @@ def _show_progress(
 def _others(
     requests: ClusterRequests, plan: Mapping[PartitionKey, tuple[int, ...]]
 ) -> dict[PartitionKey, tuple[int, ...]]:
-    """Returns the replicas of partitions that are not as planned. The broker that is asked may learn of them late."""
+    """Returns the replicas of partitions that are not as planned; none for a partition that was deleted meanwhile.
+
+    The broker that is asked may learn of them late.
+    """
     deadline = time.monotonic() + _PATIENCE_S
     while True:
-        topics = partition_states(requests, {topic for topic, _ in plan})
+        topics = partition_states(requests, {topic for topic, _ in plan}, leaves_out_missing=True)
         replicas = {state.key: state.replicas for topic in topics.values() for state in topic.partitions}
         others = {key: replicas.get(key, ()) for key, planned in plan.items() if replicas.get(key) != planned}
-        if not others or time.monotonic() > deadline:
+        if not any(others.values()) or time.monotonic() > deadline:
             return others
         time.sleep(_PAUSE_S)

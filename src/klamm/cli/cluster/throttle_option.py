@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from klamm.cli.arguments import natural_number
 from klamm.cli.output import say
+from klamm.errors import KlammError
 from klamm.insight.cluster.move_throttle import remove_throttles, throttle_moves
 from klamm.insight.cluster.moving_partitions import reassignments_in_progress
 from klamm.insight.cluster_requests import ClusterRequests
 from klamm.insight.topic.skew_words import size_words
 from klamm.insight.words import PartitionKey
 
-__all__ = ["THROTTLE_STAYS", "add_throttle_option", "begin_throttle", "end_throttle", "say_throttle"]
+__all__ = [
+    "THROTTLE_STAYS",
+    "add_throttle_option",
+    "begin_throttle",
+    "end_throttle",
+    "say_throttle",
+    "telling_that_throttle_stays",
+]
 
 THROTTLE_STAYS: Final = (
     "the throttle stays while partitions move: after that, `klamm cluster reassign --status` removes it"
@@ -44,6 +54,17 @@ def begin_throttle(
     """
     if arguments.throttle is not None:
         throttle_moves(requests, plan, arguments.throttle)
+
+
+@contextmanager
+def telling_that_throttle_stays(arguments: argparse.Namespace) -> Iterator[None]:
+    """Says that the throttle stays if an error or an interrupt ends the command, and the option is given."""
+    try:
+        yield
+    except (KlammError, KeyboardInterrupt):
+        if arguments.throttle is not None:
+            print(f"klamm cluster: {THROTTLE_STAYS}", file=sys.stderr)
+        raise
 
 
 def say_throttle(arguments: argparse.Namespace) -> None:

@@ -53,13 +53,21 @@ def compare(arguments: argparse.Namespace) -> int:
     environment.
     """
     progress: list[EnvironmentProgress] = []
-    status = 0
-    for place in _places(arguments):
-        try:
-            progress.append(look_at(place))
-        except KlammError as error:
-            print(f"klamm env: {place.label}: {error}", file=sys.stderr)
-            status = 1
+    problems: list[str] = []
+    try:
+        for place in _places(arguments):
+            try:
+                progress.append(look_at(place))
+            except KlammError as error:
+                problems.append(str(error))
+                print(f"klamm env: {place.label}: {error}", file=sys.stderr)
+    except ClusterError as error:  # the chosen cluster does not tell its groups
+        if not progress:
+            raise
+        if str(error) not in problems:  # a context has the same cluster
+            print(f"klamm env: {error}", file=sys.stderr)
+        problems.append(str(error))
+    status = 1 if problems else 0
     if not progress:
         if status:
             return status
@@ -182,7 +190,8 @@ def _show_side_by_side(progress: Sequence[EnvironmentProgress]) -> None:
 def _summary(progress: Sequence[EnvironmentProgress], one: EnvironmentProgress, now_ms: int) -> str:
     if not one.committed:
         return "has committed nothing"
-    parts = [lag_words(map(one.lag, partitions_of(progress)))]
+    unavailable = len(one.committed.keys() - one.ends.keys())
+    parts = [lag_words(map(one.lag, partitions_of(progress)), unavailable)]
     distance = total_behind(progress, one)
     if distance:
         parts.append(f"{count(distance, 'record')} behind")

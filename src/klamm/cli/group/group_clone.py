@@ -6,7 +6,7 @@ import argparse
 import os
 
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
 
 from klamm.cli.cluster_options import access_of
 from klamm.cli.context.context_file import ContextFiles, context_paths
@@ -15,7 +15,7 @@ from klamm.cli.errors import UsageError
 from klamm.cli.output import say, show_rows
 from klamm.insight.cluster_access import ClusterAccess
 from klamm.insight.errors import ClusterError
-from klamm.insight.group.group_offsets import check_has_no_members, commit_for, end_offsets, list_offsets
+from klamm.insight.group.group_offsets import check_has_no_members, commit_for, offsets_at
 from klamm.insight.words import PartitionKey, count
 
 __all__ = ["COLUMNS", "run"]
@@ -93,14 +93,9 @@ def _at(
     access: ClusterAccess, admin: AdminClient, source: dict[PartitionKey, TopicPartition], timestamp_ms: int
 ) -> dict[PartitionKey, TopicPartition]:
     """Returns for each of the source's partitions the first offset at or after the timestamp, or the end offset."""
-    ends = end_offsets(access, admin, list(source))
-    found = list_offsets(access, admin, list(ends), OffsetSpec.for_timestamp(timestamp_ms))
-    missing = [f"{topic}-{index}" for topic, index in source if (topic, index) not in ends]
-    if missing:
-        raise ClusterError(f"can't look up {', '.join(missing)}")
     return {
-        (topic, index): TopicPartition(topic, index, found[topic, index] if found.get((topic, index), -1) >= 0 else end)
-        for (topic, index), (_, end) in ends.items()
+        (topic, index): TopicPartition(topic, index, offset)
+        for (topic, index), offset in offsets_at(access, admin, list(source), timestamp_ms).items()
     }
 
 

@@ -10,11 +10,10 @@ from datetime import timedelta
 from typing import Any
 
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient
 
 from klamm.cli.cluster_options import access_of, partitions_of
-from klamm.insight.errors import ClusterError
-from klamm.insight.group.group_offsets import end_offsets, list_offsets
+from klamm.insight.group.group_offsets import check_complete, end_offsets, offsets_at
 from klamm.insight.words import PartitionKey
 
 __all__ = ["ResetPlan", "plan_reset"]
@@ -41,29 +40,27 @@ class ResetPlan:
 def plan_reset(arguments: argparse.Namespace, admin: AdminClient, committed: Mapping[PartitionKey, int]) -> ResetPlan:
     """Returns the offsets that the options of `klamm group reset` select.
 
-    Raises KlammError for a topic that does not exist.
+    Raises KlammError for a topic that does not exist, and for a partition whose offsets can't be looked up.
     """
     access = access_of(arguments)
     partitions = _scope(arguments, admin, committed)
-    ends = end_offsets(access, admin, partitions)
-    missing = [f"{topic}-{index}" for topic, index in partitions if (topic, index) not in ends]
-    if missing:
-        raise ClusterError(f"can't look up {', '.join(missing)}")
-    if arguments.to_earliest:
-        wanted = {key: start for key, (start, _) in ends.items()}
-    elif arguments.to_latest:
-        wanted = {key: end for key, (_, end) in ends.items()}
-    elif arguments.to_offset is not None:
-        wanted = {key: min(max(start, arguments.to_offset), end) for key, (start, end) in ends.items()}
-    else:
+    if arguments.to_datetime is not None or arguments.by_duration is not None:
         moment_ms = (
             arguments.to_datetime
             if arguments.to_datetime is not None
             else max(0, time.time_ns() // 1_000_000 - arguments.by_duration // timedelta(milliseconds=1))
         )
-        found = list_offsets(access, admin, partitions, OffsetSpec.for_timestamp(moment_ms))
         # If all records are older, the group moves to the end, as with Kafka's tool.
-        wanted = {key: found[key] if found.get(key, -1) >= 0 else end for key, (_, end) in ends.items()}
+        wanted = offsets_at(access, admin, partitions, moment_ms)
+    else:
+        ends = end_offsets(access, admin, partitions)
+        check_complete(partitions, ends)
+        if arguments.to_earliest:
+            wanted = {key: start for key, (start, _) in ends.items()}
+        elif arguments.to_latest:
+            wanted = {key: end for key, (_, end) in ends.items()}
+        else:
+            wanted = {key: min(max(start, arguments.to_offset), end) for key, (start, end) in ends.items()}
     return ResetPlan({key: (committed.get(key), offset) for key, offset in wanted.items()})
 
 

@@ -98,6 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _open(file: Path | None) -> BinaryIO:
     if file is None:
+        if sys.stdin is None:
+            raise UsageError("standard input is closed: name a file")
         return sys.stdin.buffer
     try:
         return file.open("rb")

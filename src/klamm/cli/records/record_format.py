@@ -100,14 +100,22 @@ def _line(cells: Iterable[str]) -> bytes:
 
 def _cells(message: Message) -> tuple[Any, ...]:
     kind, milliseconds = message.timestamp()
-    when = datetime.fromtimestamp(milliseconds / 1000).astimezone() if kind != TIMESTAMP_NOT_AVAILABLE else None
-    shown = when.isoformat(timespec="milliseconds") if when is not None else None
-    return message.topic(), message.partition(), message.offset(), shown, _text(message.key()), _text(message.value())
+    when = _time(milliseconds) if kind != TIMESTAMP_NOT_AVAILABLE else None
+    return message.topic(), message.partition(), message.offset(), when, _text(message.key()), _text(message.value())
 
 
 def _headers(message: Message) -> list[tuple[str, bytes | str | None]]:
     headers = message.headers()
     return headers if isinstance(headers, list) else []
+
+
+def _time(milliseconds: int) -> str:
+    """Returns a timestamp in local time. Of one outside of the calendar, for example because the producer wrote
+    microseconds, returns the number."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000).astimezone().isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return str(milliseconds)
 
 
 def _text(data: bytes | str | None) -> str | None:

@@ -66,5 +66,7 @@ def _starting_point(arguments: argparse.Namespace, consumer: Consumer, place: To
     elif where.timestamp_ms is not None:
         moment = TopicPartition(place.topic, place.partition, where.timestamp_ms)
         found = access_of(arguments).translate(lambda: consumer.offsets_for_times([moment], timeout=TIMEOUT_S))[0]
+        if found.error is not None:  # the end in its place would skip records
+            raise access_of(arguments).cluster_error(found.error)
         offset = found.offset if found.offset >= 0 else OFFSET_END
     return TopicPartition(place.topic, place.partition, offset)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from confluent_kafka.admin import (
     AlterConfigOpType,
@@ -16,7 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from klamm.cli.arguments import key_value, natural_number
+from klamm.cli.arguments import key_value, number_up_to
 from klamm.cli.cluster_options import access_of, add_cluster_options
 from klamm.cli.errors import UsageError
 from klamm.cli.output import add_output_option, say, show_rows
@@ -28,6 +29,10 @@ from klamm.insight.errors import ClusterError
 
 __all__ = ["configure", "run"]
 
+# librdkafka sends no larger numbers.
+_MOST_PARTITIONS: Final = 100_000
+_MOST_REPLICAS: Final = 10_000
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the subcommands of `klamm topic`."""
@@ -36,10 +41,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
     create = verbs.add_parser("create", help="create a topic")
     create.add_argument("topic")
     create.add_argument(
-        "-p", "--partitions", type=natural_number, default=-1, help="how many (default: the broker's num.partitions)"
+        "-p",
+        "--partitions",
+        type=number_up_to(_MOST_PARTITIONS),
+        default=-1,
+        help="how many (default: the broker's num.partitions)",
     )
     create.add_argument(
-        "-r", "--replication-factor", type=natural_number, default=-1, help="how many copies (default: the broker's)"
+        "-r",
+        "--replication-factor",
+        type=number_up_to(_MOST_REPLICAS),
+        default=-1,
+        help="how many copies (default: the broker's)",
     )
     create.add_argument(
         "-c",
@@ -60,7 +73,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     alter = verbs.add_parser("alter", help="change a topic's configuration or add partitions")
     alter.add_argument("topic")
     alter.add_argument(
-        "-p", "--partitions", type=natural_number, help="how many there are to be in all; they never become fewer"
+        "-p",
+        "--partitions",
+        type=number_up_to(_MOST_PARTITIONS),
+        help="how many there are to be in all; they never become fewer",
     )
     alter.add_argument(
         "-c",

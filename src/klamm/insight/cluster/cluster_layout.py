@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from klamm.insight.cluster.cluster_picture import brokers_of
-from klamm.insight.cluster.moving_partitions import reassignments_in_progress
+from klamm.insight.cluster.lasting_replicas import lasting_replicas
 from klamm.insight.cluster.replica_layout import ReplicaLayout
 from klamm.insight.cluster_requests import ClusterRequests
-from klamm.insight.topic.partition_states import partition_states
 from klamm.insight.words import PartitionKey
 from klamm.protocol.schema.describe_log_dirs_request import DescribeLogDirsRequest
 from klamm.protocol.schema.describe_log_dirs_response import DescribeLogDirsResponse
 from klamm.protocol.types import BrokerId
 
-__all__ = ["ClusterLayout", "read_layout"]
+__all__ = ["ClusterLayout", "cordoned_brokers", "read_layout"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,26 +36,28 @@ def read_layout(requests: ClusterRequests) -> ClusterLayout:
     Raises ClusterError.
     """
     brokers = brokers_of(requests)
-    moving = reassignments_in_progress(requests)
-    topics = partition_states(requests, None)
-    replicas = {
-        state.key: tuple(
-            broker for broker in state.replicas if state.key not in moving or broker not in moving[state.key].removing
-        )
-        for topic in topics.values()
-        for state in topic.partitions
-    }
+    lasting = lasting_replicas(requests, None)
     questions = {BrokerId(each.broker_id): DescribeLogDirsRequest(topics=None) for each in brokers}
     answers = requests.ask_each(questions, DescribeLogDirsResponse)
     fenced = frozenset(each.broker_id for each in brokers if each.is_fenced)
-    cordoned = frozenset(broker for broker, answer in answers.items() if _is_cordoned(answer))
+    cordoned = _cordoned(answers)
     layout = ReplicaLayout(
-        replicas=replicas,
+        replicas=lasting.replicas,
         sizes_bytes=_sizes(answers.values()),
         racks={each.broker_id: each.rack for each in brokers},
         closed=fenced | cordoned,
     )
-    return ClusterLayout(replicas=layout, cordoned=cordoned, fenced=fenced, moving=frozenset(moving))
+    return ClusterLayout(replicas=layout, cordoned=cordoned, fenced=fenced, moving=lasting.moving)
+
+
+def cordoned_brokers(requests: ClusterRequests, brokers: Iterable[int]) -> frozenset[int]:
+    """Returns those of the brokers whose log directories are all cordoned, without brokers that do not answer."""
+    questions = {BrokerId(broker): DescribeLogDirsRequest(topics=[]) for broker in brokers}
+    return _cordoned(requests.ask_each(questions, DescribeLogDirsResponse))
+
+
+def _cordoned(answers: Mapping[BrokerId, DescribeLogDirsResponse]) -> frozenset[int]:
+    return frozenset(broker for broker, answer in answers.items() if _is_cordoned(answer))
 
 
 def _is_cordoned(answer: DescribeLogDirsResponse) -> bool:

@@ -47,12 +47,12 @@ def throttle_moves(
     Raises ClusterError.
     """
     moving = reassignments_in_progress(requests)
-    wanted = {key: tuple(each for each in move.replicas if each not in move.removing) for key, move in moving.items()}
+    wanted = {key: move.target for key, move in moving.items()}
     wanted |= {key: tuple(replicas) for key, replicas in plan.items()}
     leaders: defaultdict[str, list[str]] = defaultdict(list)
     followers: defaultdict[str, list[str]] = defaultdict(list)
     brokers: set[int] = set()
-    topics = partition_states(requests, {topic for topic, _ in wanted})
+    topics = partition_states(requests, {topic for topic, _ in wanted}, leaves_out_missing=True)
     for state in (state for topic in topics.values() for state in topic.partitions if state.key in wanted):
         adding = moving[state.key].adding if state.key in moving else ()
         sources = [broker for broker in state.replicas if broker not in adding]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from klamm.insight.cluster_requests import ClusterRequests, code_name
 from klamm.insight.errors import ClusterError
 from klamm.insight.words import PartitionKey
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -36,6 +37,11 @@ class Moving:
     def key(self) -> PartitionKey:
         """Topic and index."""
         return self.topic, self.index
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas when the reassignment has ended."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
 
 
 def reassignments_in_progress(
@@ -68,11 +74,18 @@ def begin_reassignments(
 
 
 def cancel_reassignments(requests: ClusterRequests, keys: Iterable[PartitionKey]) -> dict[PartitionKey, str]:
-    """Goes back to the replicas before the reassignment. Returns why partitions were refused. Raises ClusterError."""
-    return _alter(requests, dict.fromkeys(keys))
+    """Goes back to the replicas before the reassignment. Returns why partitions were refused. Raises ClusterError.
+
+    A reassignment that has ended meanwhile is not refused.
+    """
+    return _alter(requests, dict.fromkeys(keys), ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
 
 
-def _alter(requests: ClusterRequests, wanted: Mapping[PartitionKey, list[int] | None]) -> dict[PartitionKey, str]:
+def _alter(
+    requests: ClusterRequests,
+    wanted: Mapping[PartitionKey, list[int] | None],
+    accepted: ErrorCode = ErrorCode.NONE,
+) -> dict[PartitionKey, str]:
     topics: defaultdict[str, list[ReassignablePartition]] = defaultdict(list)
     for (topic, index), replicas in sorted(wanted.items(), key=lambda each: each[0]):
         topics[topic].append(ReassignablePartition(partition_index=index, replicas=replicas))
@@ -88,7 +101,7 @@ def _alter(requests: ClusterRequests, wanted: Mapping[PartitionKey, list[int] | 
         (topic.name, each.partition_index): _refusal(each.error_code, each.error_message)
         for topic in answer.responses
         for each in topic.partitions
-        if each.error_code
+        if each.error_code not in (ErrorCode.NONE, accepted)
     }
 
 

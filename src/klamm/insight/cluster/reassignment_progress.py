@@ -32,7 +32,7 @@ def moves_in_progress(
 ) -> dict[PartitionKey, MoveProgress]:
     """Returns the reassignments in progress among these partitions, or all. Raises ClusterError."""
     moving = {key: each for key, each in reassignments_in_progress(requests).items() if keys is None or key in keys}
-    topics = partition_states(requests, {topic for topic, _ in moving})
+    topics = partition_states(requests, {topic for topic, _ in moving}, leaves_out_missing=True)
     states = {state.key: state for topic in topics.values() for state in topic.partitions if state.key in moving}
     positions = replica_positions(requests, states.values())
     return {key: _progress(each, states, positions) for key, each in moving.items() if key in states}

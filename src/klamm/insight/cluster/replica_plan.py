@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from klamm.errors import KlammError
 from klamm.insight.words import PartitionKey
@@ -28,16 +29,18 @@ def plan_replicas(
     replication_factor: int | None = None,
     *,
     down: Collection[int] = (),
+    behind: Mapping[PartitionKey, Collection[int]] = MappingProxyType({}),
 ) -> dict[PartitionKey, tuple[int, ...]]:
     """Returns the new replicas of those chosen partitions whose replicas change, the preferred leader first.
 
     `present` has the replicas of all partitions of the cluster, whose number on each broker counts. `targets` are the
     brokers that may have replicas, with their racks. Targets that are `down` keep their replicas, and get no new
-    ones. Without a replication factor, each partition keeps its own.
+    ones. `behind` are the replicas that are not in sync: if a partition is to have fewer replicas, they go first.
+    Without a replication factor, each partition keeps its own.
 
     Raises ImpossiblePlan if there are too few brokers for the replicas of a partition.
     """
-    plan = _Plan(present, targets, down)
+    plan = _Plan(present, targets, down, behind)
     keys = sorted(set(chosen))
     for key in keys:
         plan.shrink(key, replication_factor or len(present[key]))
@@ -50,10 +53,15 @@ class _Plan:
     """The replicas of all partitions, as planned so far. A place that has no broker yet is None."""
 
     def __init__(
-        self, present: Mapping[PartitionKey, Sequence[int]], targets: Mapping[int, str | None], down: Collection[int]
+        self,
+        present: Mapping[PartitionKey, Sequence[int]],
+        targets: Mapping[int, str | None],
+        down: Collection[int],
+        behind: Mapping[PartitionKey, Collection[int]],
     ) -> None:
         self._targets = targets
         self._down = down
+        self._behind = behind
         self._places: dict[PartitionKey, list[int | None]] = {key: list(replicas) for key, replicas in present.items()}
         self._replicas = Counter(broker for replicas in present.values() for broker in replicas)
         self._leaders = Counter(replicas[0] for replicas in present.values() if replicas)
@@ -72,24 +80,27 @@ class _Plan:
             if broker not in self._targets:
                 self._put(key, place, None)
         while len(places) > wanted:
-            self._leave(key, self._superfluous(places))
+            self._leave(key, self._superfluous(key))
 
-    def _superfluous(self, places: Sequence[int | None]) -> int:
+    def _superfluous(self, key: PartitionKey) -> int:
         """Returns the place to give up: one without a broker, else one that shares its rack, else the fullest broker's.
 
-        A place on a broker that is down goes before others with a broker. The first place stays unless it has none, or
-        one that is down.
+        A place on a broker that is down, or whose replica is not in sync, goes before others with a broker. The first
+        place stays unless it has none, or such a one.
         """
+        places = self._places[key]
+        behind = self._behind.get(key, ())
 
-        def badness(place: int) -> tuple[bool, bool, bool, int, int]:
+        def badness(place: int) -> tuple[bool, bool, bool, bool, int, int]:
             broker = places[place]
             if broker is None:
-                return True, False, False, 0, place
+                return True, False, False, False, 0, place
             others = {self._rack(other) for other in places if other not in (None, broker)}
-            return False, broker in self._down, self._rack(broker) in others, self._replicas[broker], place
+            shares_rack = self._rack(broker) in others
+            return False, broker in self._down, broker in behind, shares_rack, self._replicas[broker], place
 
-        first = 0 if places[0] is None or places[0] in self._down else 1
-        return max(range(first, len(places)), key=badness)
+        stays = places[0] is not None and places[0] not in self._down and places[0] not in behind
+        return max(range(1 if stays else 0, len(places)), key=badness)
 
     def _leave(self, key: PartitionKey, place: int) -> None:
         self._put(key, place, None)

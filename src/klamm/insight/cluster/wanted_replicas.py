@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from klamm.insight.cluster.cluster_layout import cordoned_brokers
 from klamm.insight.cluster.cluster_picture import brokers_of
-from klamm.insight.cluster.moving_partitions import reassignments_in_progress
+from klamm.insight.cluster.lasting_replicas import lasting_replicas
 from klamm.insight.cluster.replica_plan import plan_replicas
 from klamm.insight.cluster_requests import ClusterRequests
 from klamm.insight.errors import ClusterError
-from klamm.insight.topic.partition_states import TopicState, missing_topic, partition_states
+from klamm.insight.topic.partition_states import TopicState, missing_topic
 from klamm.insight.words import PartitionKey
 
 __all__ = ["PlanOptions", "changes_of", "plan_for"]
@@ -37,7 +38,7 @@ def plan_for(requests: ClusterRequests, options: PlanOptions) -> dict[PartitionK
 
     Raises ImpossiblePlan, and ClusterError for topics and brokers that do not exist.
     """
-    topics = partition_states(requests, None)
+    topics, present, _ = lasting_replicas(requests, None)
     for name in options.topics:
         if name not in topics:
             raise missing_topic(name)
@@ -45,21 +46,22 @@ def plan_for(requests: ClusterRequests, options: PlanOptions) -> dict[PartitionK
     for broker in options.brokers or ():
         if broker not in registered:
             raise ClusterError(f"there is no broker {broker}; `klamm cluster describe` shows the brokers")
-    present = _final_replicas(requests, topics)
+    live = {broker for broker, each in registered.items() if not each.is_fenced}
     holders = {broker for replicas in present.values() for broker in replicas}
     allowed = registered.keys() | holders if options.brokers is None else set(options.brokers)
-    chosen = [
-        state.key
+    chosen = {
+        state.key: state
         for topic in topics.values()
         if topic.name in options.topics or (options.internal and _is_internal(topic))
         for state in topic.partitions
-    ]
+    }
     return plan_replicas(
         present,
         chosen,
         {broker: registered[broker].rack if broker in registered else None for broker in sorted(allowed)},
         options.replication_factor,
-        down={broker for broker in allowed if broker not in registered or registered[broker].is_fenced},
+        down={broker for broker in allowed if broker not in live} | cordoned_brokers(requests, live),
+        behind={key: set(present[key]).difference(state.isr) for key, state in chosen.items()},
     )
 
 
@@ -70,21 +72,11 @@ def changes_of(
 
     Raises ClusterError for a topic or a partition that does not exist.
     """
-    present = _final_replicas(requests, partition_states(requests, {topic for topic, _ in plan}))
+    present = lasting_replicas(requests, {topic for topic, _ in plan}).replicas
     for topic, index in plan:
         if (topic, index) not in present:
             raise ClusterError(f"topic {topic} has no partition {index}")
     return {key: tuple(replicas) for key, replicas in plan.items() if tuple(replicas) != present[key]}
-
-
-def _final_replicas(requests: ClusterRequests, topics: Mapping[str, TopicState]) -> dict[PartitionKey, tuple[int, ...]]:
-    """Returns the replicas of all partitions, as they will be after the reassignments in progress."""
-    removing = {key: each.removing for key, each in reassignments_in_progress(requests).items()}
-    return {
-        state.key: tuple(broker for broker in state.replicas if broker not in removing.get(state.key, ()))
-        for topic in topics.values()
-        for state in topic.partitions
-    }
 
 
 def _is_internal(topic: TopicState) -> bool:

@@ -44,19 +44,17 @@ class CoordinatorTail:
     def update(self) -> ReplayedGroup | None:
         """Returns the group after all records so far; None if no record is about the group."""
         try:
-            messages = self._reader.available(self._patience_s) if self._reader is not None else []
+            for message in self._reader.available(self._patience_s) if self._reader is not None else ():
+                value = message.value()
+                self._state.apply(
+                    bytes(message.key() or b""),
+                    bytes(value) if value is not None else None,
+                    message.timestamp()[1],
+                    message.offset() or 0,
+                )
         except ClusterError:
             self.close()
-            messages = []
         self._patience_s = 0.0  # the first call waits for all records, later calls only poll
-        for message in messages:
-            value = message.value()
-            self._state.apply(
-                bytes(message.key() or b""),
-                bytes(value) if value is not None else None,
-                message.timestamp()[1],
-                message.offset() or 0,
-            )
         return self._state.group(self._group)
 
     def close(self) -> None:

@@ -50,6 +50,7 @@ def gather_evidence(access: ClusterAccess, group: str, snapshots: Sequence[Snaps
         now_ms=now_ms,
         partition_counts=snapshot.partition_counts,
         lags={key: snapshot.lag(key) for key in snapshot.partitions},
+        unavailable=snapshot.unavailable,
         history=history,
         replayed=replayed,
         members_needed=snapshot.picture.members_needed,

@@ -7,7 +7,7 @@ Pure: all information comes in the argument `Evidence`. The explanation leaves o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -39,6 +39,8 @@ class Evidence:
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     """How many partitions each topic of the cluster has."""
     lags: Mapping[PartitionKey, int | None] = field(default_factory=dict)
+    unavailable: Set[PartitionKey] = frozenset()
+    """The partitions with a commit and without a lag, because their ends can't be read."""
     history: Sequence[HistoryRecord] = ()
     """The group's changes, oldest first."""
     replayed: ReplayedGroup | None = None
@@ -211,10 +213,10 @@ class _Explainer:
             worst = max(known, key=lambda key: known[key])
             total = sum(known.values())
             most = f", most of it in {worst[0]}-{worst[1]} ({known[worst]:,})" if total and len(known) > 1 else ""
-            yield f"{lag_words(self.evidence.lags.values())}{most}"
-        unknown = self.evidence.lags.keys() - known.keys()
-        if unknown:
-            yield f"nothing is committed yet for {partition_names(unknown)}, so there is no lag to tell"
+            yield f"{lag_words(self.evidence.lags.values(), len(self.evidence.unavailable))}{most}"
+        if uncommitted := self.evidence.lags.keys() - known.keys() - self.evidence.unavailable:
+            yield f"nothing is committed yet for {partition_names(uncommitted)}, so there is no lag to tell"
+        yield from self._unavailable()
         if self.evidence.members_needed is not None:
             has = len(self.picture.members)
             needed = self.evidence.members_needed
@@ -224,6 +226,16 @@ class _Explainer:
                 else f"{'more' if needed > has else 'less'} than the {has} there are"
             )
             yield f"{count(needed, 'member')} needed for the lag that is wanted, {verdict}"
+
+    def _unavailable(self) -> Iterator[str]:
+        """Yields the partitions that have a commit and no lag."""
+        counts = self.evidence.partition_counts
+        gone = {key for key in self.evidence.unavailable if counts and key[1] >= counts.get(key[0], 0)}
+        if gone:
+            yield f"the group has commits for {partition_names(gone)}, which no longer exist"
+        if unread := self.evidence.unavailable - gone:
+            names = partition_names(unread)
+            yield f"the end of {names} can't be read now, for example without a leader, so there is no lag to tell"
 
     def _has(self, member: MemberPicture) -> Iterator[str]:
         if not member.assigned:
@@ -329,7 +341,7 @@ class _Explainer:
         if lags and (sum(known.values()) or len(known) < len(lags)):
             worst = max(known, key=lambda key: known[key], default=None)
             most = f", most of it in {worst[0]}-{worst[1]}" if worst is not None and len(lags) > 1 else ""
-            yield f"{lag_words(lags)}{most}"
+            yield f"{lag_words(lags, len(member.assigned & self.evidence.unavailable))}{most}"
 
     def _causes(self, record: HistoryRecord) -> str:
         texts = [self.names.in_text(each.text) or each.code.replace("_", " ") for each in record.causes]

@@ -18,6 +18,7 @@ from klamm.protocol.types import Offset
 
 __all__ = [
     "Committed",
+    "check_complete",
     "check_has_no_members",
     "commit_for",
     "commits",
@@ -26,6 +27,7 @@ __all__ = [
     "end_offsets",
     "lag",
     "list_offsets",
+    "offsets_at",
 ]
 
 
@@ -113,6 +115,26 @@ def end_offsets(
     earliest = list_offsets(access, admin, partitions, OffsetSpec.earliest())
     latest = list_offsets(access, admin, partitions, OffsetSpec.latest())
     return {key: (earliest[key], latest[key]) for key in partitions if key in earliest and key in latest}
+
+
+def offsets_at(
+    access: ClusterAccess, admin: AdminClient, partitions: Collection[PartitionKey], timestamp_ms: int
+) -> dict[PartitionKey, int]:
+    """Returns the offset of the first record at or after the timestamp by partition; the end if there is none.
+
+    Raises ClusterError if the lookup of a partition fails: the end in its place would skip records.
+    """
+    ends = end_offsets(access, admin, partitions)
+    found = list_offsets(access, admin, partitions, OffsetSpec.for_timestamp(timestamp_ms))
+    check_complete(partitions, ends.keys() & found.keys())
+    return {key: found[key] if found[key] >= 0 else end for key, (_, end) in ends.items()}
+
+
+def check_complete(partitions: Collection[PartitionKey], found: Collection[PartitionKey]) -> None:
+    """Raises ClusterError, with the names of the partitions whose lookup failed."""
+    missing = [f"{topic}-{index}" for topic, index in partitions if (topic, index) not in found]
+    if missing:
+        raise ClusterError(f"can't look up {', '.join(missing)}")
 
 
 def list_offsets(

@@ -64,9 +64,14 @@ class Snapshot:
         return sorted(known | every)
 
     @property
+    def unavailable(self) -> frozenset[PartitionKey]:
+        """The partitions with a commit whose ends can't be read: they have no leader, or do not exist any more."""
+        return frozenset(self.committed.keys() - self.ends.keys())
+
+    @property
     def lag_in_words(self) -> str | None:
-        """The lag over all partitions, and how many have no commit; None if there are no partitions."""
-        return lag_words(map(self.lag, self.partitions)) if self.partitions else None
+        """The lag over all partitions, and how many have no commit or no end; None if there are no partitions."""
+        return lag_words(map(self.lag, self.partitions), len(self.unavailable)) if self.partitions else None
 
 
 class GroupObserver:

@@ -73,12 +73,15 @@ class GroupWatcher:
         self._closing.close()
 
     def look_again(self) -> None:
-        """Updates everything. Stores an error as the group's `problem`, which is also worth watching."""
+        """Updates everything. Stores an error as the group's `problem`, which is also worth watching.
+
+        `new_changes` are complete also then: the history does not return them again.
+        """
+        self.new_changes = []
         try:
             self.look()
             self.seen.problem = None
         except KlammError as error:
-            self.new_changes = []
             self.seen.problem = str(error)
 
     def look(self) -> Snapshot | None:

@@ -34,12 +34,14 @@ class Timeline:
     """Finds the gaps and repeats in one group's records, which are added in the order of their offsets."""
 
     def __init__(self) -> None:
-        self._seen: set[tuple[int, int]] = set()
+        self._seen: set[tuple[int, int, int]] = set()
         self._last: HistoryRecord | None = None
 
     def add(self, record: HistoryRecord) -> list[Entry]:
         """Returns the entries for a record: a repeat, or the change, preceded by the gap if there is one."""
-        place = (record.coordinator_epoch, record.sequence)
+        # With the time, because the sequence restarts at 0 under the same coordinator epoch after the group was
+        # deleted. A record that is written again keeps its time.
+        place = (record.coordinator_epoch, record.sequence, record.finished_ms)
         if place in self._seen:
             return [Repeat(record)]
         self._seen.add(place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -43,7 +44,8 @@ def share_lines(
     are_alike = len({(member.topics, member.pattern) for member in picture.members}) <= 1
     members = len(picture.members)
     if picture.assignor == "range":
-        rule = f"range shares out each topic by itself, in the order of the members' ids: {_ranges(sizes, members)}"
+        each_has = _ranges(sizes, _subscribers(picture, patterns))
+        rule = f"range shares out each topic by itself, in the order of the members' ids: {each_has}"
     elif picture.assignor in _EVEN and are_alike:
         rule = f"{picture.assignor} shares out evenly: {_shares(sum(sizes.values()), members)}"
     elif picture.assignor == "load":
@@ -70,10 +72,21 @@ def _have(members: int) -> str:
     return f"{members} {'has' if members == 1 else 'have'}"
 
 
-def _ranges(sizes: Mapping[str, int], members: int) -> str:
+def _subscribers(picture: GroupPicture, patterns: Mapping[str, Sequence[str]]) -> Counter[str]:
+    """Returns how many members subscribe to each topic. A member whose subscription is unknown counts for all."""
+    unknown = sum(member.topics is None for member in picture.members)
+    found = Counter(dict.fromkeys(subscribed_topics(picture, patterns), unknown))
+    for member in picture.members:
+        if member.topics is not None:
+            found.update(subscribed_topics(picture, patterns, only=member))
+    return found
+
+
+def _ranges(sizes: Mapping[str, int], subscribers: Mapping[str, int]) -> str:
     """Returns the shares by topic: `bills: 1 for the first 2 of 4 and orders: 2 each`."""
     parts = []
     for topic, size in sorted(sizes.items()):
+        members = subscribers[topic]
         least, more = divmod(size, members)
         if more == 0:
             parts.append(f"{topic}: {least} each")

@@ -27,6 +27,7 @@ class PartitionReader:
     def __init__(self, access: ClusterAccess, *, follow: bool = False) -> None:
         """Connects to the cluster. `follow`: the reader will wait at the end for more records."""
         self._access = access
+        self._follows = follow
         settings: dict[str, Any] = {
             "group.id": "klamm-reader",  # librdkafka requires one; the consumer never joins it
             "enable.auto.commit": False,
@@ -55,18 +56,26 @@ class PartitionReader:
         """Returns the offset of the first record at or after the timestamp; the end offset if there is none."""
         moment = TopicPartition(topic, partition, timestamp_ms)
         found = self._access.translate(lambda: self._consumer.offsets_for_times([moment], timeout=TIMEOUT_S))[0]
+        if found.error is not None:  # the end in its place would skip records
+            raise self._access.cluster_error(found.error)
         return found.offset if found.offset >= 0 else self.bounds(topic, partition)[1]
 
     def read(self, topic: str, partition: int, offset: int = OFFSET_BEGINNING) -> Iterator[Message | None]:
         """Yields every record from `offset` on, and END each time the reader reaches the end. Never returns.
 
-        Yields END also at the offset where the partition ended when the reading began.
+        Yields END also at the offset where the partition ended when the reading began. A reader that does not follow
+        raises ClusterError if nothing arrives for ten seconds, for example because the leader is away.
         """
         self.start(topic, partition, offset)
+        silent_polls = 0
         while True:
             message = self._consumer.poll(_POLL_S)
             if message is None:
+                silent_polls += 1
+                if not self._follows and silent_polls * _POLL_S >= TIMEOUT_S:
+                    raise self._access.unreachable(f"nothing arrives from {topic}-{partition}")
                 continue
+            silent_polls = 0
             error = message.error()
             if error is None:
                 yield message
@@ -82,23 +91,22 @@ class PartitionReader:
         self._end = self.bounds(topic, partition)[1]
         self._consumer.assign([TopicPartition(topic, partition, offset)])
 
-    def available(self, patience_s: float) -> list[Message]:
-        """Returns the records up to the partition's end; stops early if no record arrives for `patience_s`.
+    def available(self, patience_s: float) -> Iterator[Message]:
+        """Yields the records up to the partition's end; stops early if no record arrives for `patience_s`.
 
-        The first call reads up to the end offset at the time when the reading began.
+        The first call reads up to the end offset at the time when the reading began. The partition may be large, so the
+        records are not kept.
         """
-        found: list[Message] = []
         while (message := self._consumer.poll(patience_s)) is not None:
             error = message.error()
             if error is None:
-                found.append(message)
+                yield message
                 if self._is_at_end(message):
                     break
             elif error.code() == KafkaError._PARTITION_EOF:
                 break
             else:
                 raise self._access.cluster_error(error)
-        return found
 
     def _is_at_end(self, message: Message) -> bool:
         if self._end is None or (message.offset() or 0) + 1 < self._end:

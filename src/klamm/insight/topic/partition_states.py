@@ -75,10 +75,13 @@ class TopicState:
     partitions: list[PartitionState] = field(default_factory=list)
 
 
-def partition_states(requests: ClusterRequests, topics: Collection[str] | None) -> dict[str, TopicState]:
+def partition_states(
+    requests: ClusterRequests, topics: Collection[str] | None, *, leaves_out_missing: bool = False
+) -> dict[str, TopicState]:
     """Returns the named topics, or all (None), by name in alphabetical order, asked with DescribeTopicPartitions.
 
-    Raises ClusterError for a topic that does not exist, and NotOffered for a cluster before Apache Kafka 3.8.
+    Raises ClusterError for a topic that does not exist, unless it `leaves_out_missing` topics, and NotOffered for a
+    cluster before Apache Kafka 3.8.
     """
     wanted = [TopicRequest(name=name) for name in sorted(set(topics or ()))]
     if topics is not None and not wanted:
@@ -95,7 +98,7 @@ def partition_states(requests: ClusterRequests, topics: Collection[str] | None) 
         for topic in page.topics:
             name = topic.name or ""
             if topic.error_code in _MISSING:
-                if topics is not None:
+                if topics is not None and not leaves_out_missing:
                     raise missing_topic(name)
                 continue
             if topic.error_code:

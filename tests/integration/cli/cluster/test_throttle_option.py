@@ -220,6 +220,26 @@ def test_batches_of_moves_are_throttled(
     assert {row["replicas"] for row in on_cluster.rows("topic", "describe", topic)} >= {"1", "2"}
 
 
+def test_a_drain_that_goes_on_after_an_interrupt_removes_the_throttle(
+    cluster: Cluster, on_cluster: Command, new_topic: NewTopic, admin: AdminClient
+) -> None:
+    """All partitions move already when the command is given again. It waits for them, with the new rate."""
+    topic = new_topic([3])
+    _fill(cluster, topic)
+    words = ("cluster", "decommission", "3")
+    try:
+        running = on_cluster.start(*words, "--throttle", SLOW)
+        _wait_for_move(admin, running, topic)
+        running.send_signal(signal.SIGINT)
+        running.communicate(timeout=PATIENCE_S)
+        out = on_cluster.done(*words, "--throttle", FAST)
+    finally:
+        on_cluster.done(*words, "--cancel")
+    assert "each broker copies at most 1.0 GB a second" in out
+    assert "the throttle is removed" in out
+    assert _throttles(admin, topic) == {}
+
+
 def test_a_throttle_does_not_go_with_cancel(on_cluster: Command) -> None:
     """Wrong use ends with status 2, and so does a rate of 0, with which no partition would ever move."""
     refused = on_cluster("cluster", "reassign", "--cancel", "--throttle", "10")

@@ -117,3 +117,12 @@ def test_where_there_is_none_it_says_what_an_environment_is(klamm: Command, grou
 def _address(klamm: Command) -> str:
     shown = {row["key"]: row["value"] for row in klamm.rows("context", "show")}
     return str(shown["bootstrap_server"])
+
+
+def test_a_chosen_cluster_that_is_gone_does_not_hide_the_others(contexts: Command, read: str, group: str) -> None:
+    """The current context may be the one whose cluster can't be reached."""
+    contexts.done("context", "add", "gone", "-b", "127.0.0.1:1", "--environment", "gone")
+    finished = contexts("env", "compare", group, "--context", "gone")
+    assert finished.status == 1
+    assert finished.stderr.startswith("klamm env: gone: no answer from 127.0.0.1:1 (context gone)")
+    assert finished.stdout.split()[:9] == ["TOPIC", "PARTITION", "dev", "LAG", "BEHIND", "prod", "LAG", "BEHIND", read]

@@ -54,7 +54,7 @@ def test_what_is_there_is_read_though_more_comes_all_the_time(broker: Broker, to
     ):
         end = reader.bounds(topic, 0)[1]
         reader.start(topic, 0)
-        found = reader.available(BUSY_S)
+        found = list(reader.available(BUSY_S))
         assert len(found) >= end > 0
         assert not has_stopped.is_set()
 
@@ -78,4 +78,4 @@ def test_an_empty_partition_ends_at_once(broker: Broker, topic: str) -> None:
     with closing(_reader(broker)) as reader:
         assert next(reader.read(topic, 1)) is END
         reader.start(topic, 1)
-        assert reader.available(BUSY_S) == []
+        assert list(reader.available(BUSY_S)) == []

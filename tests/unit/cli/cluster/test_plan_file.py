@@ -44,6 +44,7 @@ def test_a_plan_of_kafkas_tool_is_read(tmp_path: Path) -> None:
         ('[{"topic":"a","partition":0,"replicas":[]}]', "a-0 needs the ids of brokers"),
         ('[{"topic":"a","partition":0,"replicas":[1,1]}]', "a-0 needs the ids of brokers"),
         ('[{"topic":"a","partition":0,"replicas":["1"]}]', "a-0 needs the ids of brokers"),
+        ('[{"topic":"a","partition":0,"replicas":[2147483648]}]', "a-0 needs the ids of brokers"),
         ('[{"topic":"a","partition":true,"replicas":[1]}]', "a value of a wrong type"),
         ('[{"topic":"a","partition":0}]', "'replicas'"),
         (

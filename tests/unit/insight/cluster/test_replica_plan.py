@@ -137,3 +137,11 @@ def test_partitions_that_move_as_a_whole_are_spread_evenly(partitions: int, repl
     planned = plan_replicas(present, present, _brokers(*new))
     loads = Counter(broker for each in planned.values() for broker in each)
     assert max(loads[broker] for broker in new) - min(loads[broker] for broker in new) <= 1
+
+
+def test_of_fewer_replicas_those_in_sync_stay() -> None:
+    """A replica that is not in sync goes before one that is, also the preferred leader."""
+    present = _orders((1, 2, 3), (1, 2, 3), (2, 3, 1))
+    behind = {("orders", 0): {2}, ("orders", 1): {1}}
+    planned = plan_replicas(present, present, _brokers(1, 2, 3), replication_factor=2, behind=behind)
+    assert planned == _orders((1, 3), (2, 3), (2, 1))

@@ -327,3 +327,20 @@ def test_a_member_that_is_joining_does_not_stand_by() -> None:
         assert not any("idle" in line for line in _group(picture, partition_counts={"orders": 1}))
     settled = group(*members, assignment_epoch=7)
     assert _member("two", settled, partition_counts={"orders": 1})[-1].startswith("stands by")
+
+
+def test_a_partition_whose_end_can_not_be_read_is_not_called_uncommitted() -> None:
+    """A commit without a lag has another reason: a partition without a leader, or one that was deleted."""
+    picture = group(member("one", [0, 1]))
+    lags = {("orders", 0): 5, ("orders", 1): None, ("gone", 3): None}
+    evidence = {
+        "lags": lags,
+        "unavailable": frozenset({("orders", 1), ("gone", 3)}),
+        "partition_counts": {"orders": 2},
+    }
+    assert _group(picture, **evidence) == [
+        "lag ≥ 5 (2 partitions unavailable)",
+        "the group has commits for gone 3, which no longer exist",
+        "the end of orders 1 can't be read now, for example without a leader, so there is no lag to tell",
+    ]
+    assert _member("one", picture, **evidence)[-1] == "lag ≥ 5 (1 partition unavailable), most of it in orders-0"

@@ -66,3 +66,14 @@ def test_a_group_that_was_deleted_begins_anew() -> None:
         "the epoch went back from 7 to 0: what happened is not on record",
         "0-1",
     ]
+
+
+def test_a_group_that_is_made_again_under_the_same_coordinator_does_not_repeat() -> None:
+    """The sequence restarts at 0 after a deletion. Only a record that is written again has the same time, too."""
+    assert _entries(
+        {"epoch": 1, "sequence": 0, "finished_ms": 1_000},
+        {"epoch": 1, "sequence": 1, "previous_epoch": 1, "finished_ms": 2_000, "outcome": "deleted"},
+        {"epoch": 1, "sequence": 0, "finished_ms": 3_000},
+        {"epoch": 2, "sequence": 1, "finished_ms": 4_000},
+        {"epoch": 1, "sequence": 0, "finished_ms": 3_000},
+    ) == ["0-1", "1-1", "0-1", "1-2", "again 1"]

@@ -89,3 +89,14 @@ def test_topics_come_from_subscriptions_patterns_or_what_members_have() -> None:
     assert subscribed_topics(picture, {"ord.*": ("orders", "orders-2")}) == {"bills", "orders", "orders-2"}
     assert subscribed_topics(picture, {}, only=one) == {"bills"}
     assert subscribed_topics(picture, {}, only=two) == {"orders"}
+
+
+def test_ranges_go_to_the_members_that_subscribe_to_the_topic() -> None:
+    """Each topic is divided among its own subscribers. A member whose subscription is unknown counts for all topics."""
+    one, two = _members(2)
+    three = member("three", topics=frozenset({"bills"}))
+    picture = group(one, two, three, assignor="range")
+    assert _lines(picture, orders=6, bills=3)[0].endswith("ids: bills: 3 each and orders: 3 each")
+    unknown = group(one, member("two", topics=None), assignor="range")
+    assert _lines(unknown, orders=1)[0].endswith("ids: orders: 1 for the first")
+    assert _lines(unknown, orders=4)[0].endswith("ids: orders: 2 each")
