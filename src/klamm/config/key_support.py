@@ -60,7 +60,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         "",
         """
         add.partitions.to.txn.retry.backoff.max.ms add.partitions.to.txn.retry.backoff.ms
-        auto.create.topics.enable broker.rack connections.max.idle.ms delete.topic.enable fetch.max.bytes
+        auto.create.topics.enable broker.rack connections.max.idle.ms delete.topic.enable
         group.consumer.assignment.interval.ms group.consumer.heartbeat.interval.ms
         group.consumer.max.assignment.interval.ms group.consumer.max.heartbeat.interval.ms
         group.consumer.max.session.timeout.ms group.consumer.max.size group.consumer.migration.policy
@@ -77,9 +77,8 @@ _BROKER: Final[tuple[_Block, ...]] = (
         offsets.topic.num.partitions offsets.topic.segment.bytes producer.id.expiration.ms
         socket.listen.backlog.size socket.request.max.bytes
         transaction.abort.timed.out.transaction.cleanup.interval.ms transaction.max.timeout.ms
-        transaction.partition.verification.enable
-        transaction.remove.expired.transaction.cleanup.interval.ms transaction.state.log.num.partitions
-        transaction.state.log.segment.bytes transactional.id.expiration.ms
+        transaction.partition.verification.enable transaction.remove.expired.transaction.cleanup.interval.ms
+        transaction.state.log.num.partitions transaction.state.log.segment.bytes transactional.id.expiration.ms
         """,
     ),
     (
@@ -109,6 +108,7 @@ _BROKER: Final[tuple[_Block, ...]] = (
         "connections are evicted first, and end when they have not been used for two minutes.",
         "max.incremental.fetch.session.cache.slots",
     ),
+    (KeySupport.HONOURED, "At most 8 MiB, or one batch if that is larger, whatever is set.", "fetch.max.bytes"),
     (KeySupport.HONOURED, "1 unless it is set; Kafka has no default.", "node.id"),
     (KeySupport.HONOURED, "Another name of node.id; both must agree.", "broker.id"),
     (

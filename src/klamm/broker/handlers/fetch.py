@@ -109,7 +109,6 @@ class _Fetch:
         "_context",
         "_future",
         "_is_scheduled",
-        "_minimum_bytes",
         "_missing_bytes",
         "_observed",
         "_read",
@@ -133,10 +132,7 @@ class _Fetch:
         self._wanted = wanted
         self._session = session
         self._session_epoch = session.epoch if session is not None else 0
-        broker = context.broker
-        maximum_bytes = min(request.max_bytes, broker.config.fetch_max_bytes, broker.unsent_answers.room_bytes)
-        self._minimum_bytes = min(request.min_bytes, maximum_bytes)
-        self._read = FetchRead.of_request(context, request, maximum_bytes)
+        self._read = FetchRead.of_request(context, request)
         self._missing_bytes = 0
         self._observed: list[Readable] = []
         self._future: asyncio.Future[Body | None] | None = None
@@ -163,10 +159,11 @@ class _Fetch:
 
     def _is_enough(self, result: ReadResult) -> bool:
         answers, size_bytes, is_final = result
-        return is_final or size_bytes >= self._minimum_bytes or self._read.reaches(self._minimum_bytes, answers)
+        minimum_bytes = self._read.minimum_bytes
+        return is_final or size_bytes >= minimum_bytes or self._read.reaches(minimum_bytes, answers)
 
     def _wait_for_more(self, result: ReadResult) -> None:
-        self._missing_bytes = self._minimum_bytes - result.size_bytes
+        self._missing_bytes = self._read.minimum_bytes - result.size_bytes
         if self._read.is_read_committed:
             self._stable_offsets = self._look_at_stable_offsets()
             if any(partition.log.last_stable_offset < partition.log.high_watermark for partition in self._observed):

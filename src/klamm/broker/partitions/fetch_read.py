@@ -39,6 +39,9 @@ _NO_OFFSET: Final = -1
 _MANY: Final = 32
 """With fewer partitions in a read, it costs more to remember what was read than to read it again."""
 _BEYOND_ALL_MINIMA: Final = 2**63
+_MOST_BYTES: Final = 8 * 1024 * 1024
+"""Limit for the records of a response, of which the first batch is always whole. To read or send that much takes some
+milliseconds of the event loop; the client asks for the rest at once."""
 _FIRST_VERSION_WITH_LEADERS: Final = 16
 """First version whose response names the leader if the client has a wrong leader or leader epoch (KIP-951)."""
 _CODES_WITH_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -62,6 +65,7 @@ class FetchRead:
         "_warm_reads",
         "is_of_follower",
         "is_read_committed",
+        "minimum_bytes",
     )
 
     def __init__(
@@ -92,18 +96,21 @@ class FetchRead:
         self._request = request
         self._version = version
         self._maximum_bytes = maximum_bytes
+        self.minimum_bytes = min(request.min_bytes, maximum_bytes)
+        """The bytes that end the wait for more."""
         self.is_read_committed = request.isolation_level == READ_COMMITTED
 
     @classmethod
-    def of_request(cls, context: RequestContext, request: FetchRequest, maximum_bytes: int) -> Self:
+    def of_request(cls, context: RequestContext, request: FetchRequest) -> Self:
         """Begins the read for a client's or a follower's request."""
         broker = context.broker
+        limits = request.max_bytes, broker.config.fetch_max_bytes, broker.unsent_answers.room_bytes, _MOST_BYTES
         return cls(
             broker.partitions,
             broker.warm_reads,
             request,
             context.api_version,
-            maximum_bytes,
+            min(limits),
             sender=context.connection.broker_id,
             quotas=broker.replication_quotas,
             closest_replica=ClosestReplica.of_request(context, request),

@@ -182,10 +182,7 @@ class _WideFetch:
         self._wanted = wanted
         self._session = session
         self._session_epoch = session.epoch if session is not None else 0
-        broker = context.broker
-        maximum_bytes = min(request.max_bytes, broker.config.fetch_max_bytes, broker.unsent_answers.room_bytes)
-        self._minimum_bytes = min(request.min_bytes, maximum_bytes)
-        self._read = FetchRead.of_request(context, request, maximum_bytes)
+        self._read = FetchRead.of_request(context, request)
         self._observed: list[Readable] = []
         self._arrived_bytes = 0
         """Bytes appended since the last read began. That read may have included some of them."""
@@ -241,12 +238,12 @@ class _WideFetch:
         return reading.result()
 
     def _is_enough(self, result: ReadResult) -> Work[bool]:
-        if result.is_final or result.size_bytes >= self._minimum_bytes:
+        if result.is_final or result.size_bytes >= self._read.minimum_bytes:
             return True
         within_reach = 0
         for start in range(0, len(result.answers), PARTITIONS_AT_ONCE):
             within_reach += self._read.reach(result.answers[start : start + PARTITIONS_AT_ONCE])
-            if within_reach >= self._minimum_bytes:
+            if within_reach >= self._read.minimum_bytes:
                 return True
             yield None
         return False
@@ -256,13 +253,13 @@ class _WideFetch:
 
         The next read has them. If records arrive all the time, the second read is enough unless it found none.
         """
-        if result.is_final or result.size_bytes >= self._minimum_bytes or not self._arrived_bytes:
+        if result.is_final or result.size_bytes >= self._read.minimum_bytes or not self._arrived_bytes:
             return False
         return not is_read_again or not result.size_bytes
 
     def _wait_for_more(self, read_bytes: int, ends: float) -> Work[None]:
         loop = asyncio.get_running_loop()
-        self._missing_bytes = self._minimum_bytes - read_bytes
+        self._missing_bytes = self._read.minimum_bytes - read_bytes
         if self._read.is_read_committed:
             for partition in self._observed:
                 if partition.log.last_stable_offset < partition.log.high_watermark:

@@ -12,6 +12,7 @@ from tests.support.log_folder import NOW_MS, LogFolder, batch
 
 from klamm.broker.handler_context import BrokerContext, ConnectionInfo, RequestContext
 from klamm.broker.handlers import fetch
+from klamm.broker.network.file_sending import in_memory
 from klamm.broker.partitions.fetch_sessions import FetchSessionCache
 from klamm.broker.partitions.partition_registry import PartitionRegistry
 from klamm.config.broker_config import BrokerConfig
@@ -25,6 +26,7 @@ from klamm.protocol.types import BrokerId, LeaderEpoch, Millis, PartitionIndex, 
 ONE = BrokerId(1)
 TOPIC_ID = TopicId(bytes(range(16)))
 MAX_BYTES = 1_000_000
+FIFTY_MB = 50_000_000
 LONG_MS = 3_600_000
 VERSION = 12
 CONSUMERS = 300
@@ -73,4 +75,22 @@ async def test_consumers_that_wait_for_one_partition_are_answered_some_at_a_time
     assert max(later - earlier for earlier, later in pairwise(answered)) <= MOST_AT_ONCE
     answers = [decode_fetch_response(VERSION, memoryview(b"".join(each.result()))) for each in waiting]
     assert all(answer.topics[0].partitions[0].records for answer in answers)
+    folder.close()
+
+
+@in_loop
+async def test_an_answer_has_eight_mebibytes_of_records_at_most(tmp_path: Path) -> None:
+    """A consumer that waits for 50 MB gets them in several answers, so that none holds up other requests for long."""
+    folder = LogFolder(tmp_path)
+    context = new_context(folder)
+    for _ in range(20):
+        context.broker.partitions.get("orders", 0).append(batch(value=bytes(MAX_BYTES)), NOW_MS)
+    sizes = []
+    for offset in (0, 8):
+        wanted = FetchPartition(0, -1, offset, -1, -1, FIFTY_MB)
+        request = FetchRequest(-1, LONG_MS, FIFTY_MB, FIFTY_MB, 0, 0, -1, [FetchTopic("orders", None, [wanted])], [])
+        body = fetch.handle_frame(context, memoryview(encode_fetch_request(VERSION, request)), 0)
+        answer = decode_fetch_response(VERSION, memoryview(b"".join(in_memory(cast("list[Any]", body)))))
+        sizes.append(len(answer.topics[0].partitions[0].records or b""))
+    assert all(8 * MAX_BYTES < size <= 8 * 1024 * 1024 for size in sizes)
     folder.close()
