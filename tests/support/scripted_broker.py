@@ -76,6 +76,7 @@ class ScriptedBroker:
         }
         self.seen: list[tuple[int, int]] = []
         """API key and version of each request."""
+        self.sent_answers = 0
         self.partitions = 1
         self._threads: list[threading.Thread] = []
         self._sockets: list[socket.socket] = []
@@ -160,6 +161,7 @@ class ScriptedBroker:
             try:
                 while (answer := self._answer(connection)) is not None:
                     connection.sendall(answer)
+                    self.sent_answers += 1
             except OSError:
                 return
 

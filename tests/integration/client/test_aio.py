@@ -14,6 +14,7 @@ from typing import TypeVar
 import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+from tests.support.running_worker import wait_until
 from tests.support.scripted_broker import ScriptedBroker
 
 from klamm.client.aio import AsyncConnection
@@ -267,7 +268,8 @@ def test_an_answer_that_waits_for_a_busy_loop_counts(broker: ScriptedBroker, con
     async def act(connection: AsyncConnection) -> str | None:
         pending = connection.send(metadata_of("t"))
         await asyncio.sleep(0)
-        time.sleep(0.4)  # noqa: ASYNC251 - the loop is to be busy
+        wait_until(lambda: broker.sent_answers == 2)
+        time.sleep(1)  # noqa: ASYNC251 - the loop is to be busy
         return (await connection.receive(pending, MetadataResponse)).topics[0].name
 
-    assert with_connection(dataclasses.replace(config, request_timeout_ms=200), act) == "t"
+    assert with_connection(dataclasses.replace(config, request_timeout_ms=1000), act) == "t"

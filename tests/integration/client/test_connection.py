@@ -11,6 +11,7 @@ import threading
 import time
 
 import pytest
+from tests.support.running_worker import wait_until
 from tests.support.scripted_broker import ScriptedBroker
 
 from klamm.client.aio import AsyncConnection
@@ -170,9 +171,10 @@ def test_a_refusal_of_the_handshake(broker: ScriptedBroker, config: ClientConfig
 def test_an_answer_that_waits_for_a_busy_caller_counts(broker: ScriptedBroker, config: ClientConfig) -> None:
     """An answer that arrived in time counts, also if the caller looks for it only after `request.timeout.ms`, because
     it waited for another broker."""
-    connection = Connection(broker.address, dataclasses.replace(config, request_timeout_ms=100))
+    connection = Connection(broker.address, dataclasses.replace(config, request_timeout_ms=1000))
     pending = connection.send(metadata_of("t"))
-    time.sleep(0.3)
+    wait_until(lambda: broker.sent_answers == 2)
+    time.sleep(1)
 
     assert connection.receive(pending, MetadataResponse).topics[0].name == "t"
     connection.close()
