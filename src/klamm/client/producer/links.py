@@ -124,11 +124,15 @@ class Links:
         return link if link.is_open and link.muted_until <= now else None
 
     def _any(self, now: Millis) -> Link | None:
-        """Returns an open connection, else one that is being opened, else one that may be opened."""
+        """Returns an open connection, else one that is being opened, else one that may be opened.
+
+        It takes turns: a broker that is cut off from the others answers with old metadata.
+        """
         for state in (LinkState.OPEN, LinkState.CONNECTING):
-            for link in self._links.values():
-                if link.state is state and link.muted_until <= now:
-                    return link
+            found = [link for link in self._links.values() if link.state is state and link.muted_until <= now]
+            if found:
+                self._turn += 1
+                return found[self._turn % len(found)]
         known = [self._view.address_of(broker) for broker in self._view.brokers()]
         addresses = list(dict.fromkeys([*known, *self._view.config.bootstrap_servers]))
         for turn in range(len(addresses)):
