@@ -37,6 +37,7 @@ class _Wire(asyncio.BufferedProtocol):
         self.can_write = asyncio.Event()
         """Whether the transport has passed on all that was written to it."""
         self.can_write.set()
+        self.reads = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports have the methods of asyncio.Transport without being a subclass.
@@ -53,6 +54,7 @@ class _Wire(asyncio.BufferedProtocol):
         return self.conversation.buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
+        self.reads += 1
         if self.failure is not None:
             return
         try:
@@ -212,8 +214,7 @@ class AsyncConnection:
                 async with asyncio.timeout_at(pending.deadline):
                     await waiter
             except TimeoutError:
-                # The loop may have been busy until the deadline: a response that has arrived counts.
-                if (answer := self._take(pending)) is not None:
+                if (answer := await self._take_arrived(pending)) is not None:
                     return answer
                 error = self._conversation.timed_out()
                 self._wire.fail(error)
@@ -223,6 +224,19 @@ class AsyncConnection:
                 raise
             finally:
                 self._wire.waiters.pop(pending.correlation_id, None)
+        return answer
+
+    async def _take_arrived(self, pending: Pending) -> memoryview | None:
+        """Returns the response if the socket has it: the loop may have been busy until the deadline."""
+        reads = -1
+        try:
+            # An iteration of the loop reads a part of a response at most.
+            while (answer := self._take(pending)) is None and reads != self._wire.reads:
+                reads = self._wire.reads
+                await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            self.abandon(pending)
+            raise
         return answer
 
     def _take(self, pending: Pending) -> memoryview | None:

@@ -177,7 +177,14 @@ def test_a_program_ends_although_its_worker_runs(tmp_path: Path) -> None:
         "    process.wait_until_ready()\n"
         "    print(process._process.pid)\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     with pytest.raises(ProcessLookupError):
         os.kill(int(done.stdout), 0)
