@@ -19,13 +19,14 @@ _WIDTH = 720
 _MARGIN = 14
 _GAP = 24
 _PANEL_WIDTH = (_WIDTH - 2 * _MARGIN - _GAP) / 2
-_NAME_WIDTH = 52
+_CHARACTER_WIDTH = 7.5
+_NAME_GAP = 14
 _VALUE_WIDTH = 78
 _LINE_HEIGHT = 17
 _BAR_HEIGHT = 13
 _BAR_STEP = 18
 _PANEL_GAP = 14
-_TITLE_CHARACTERS = 50
+_TITLE_CHARACTERS = 42
 """The number of characters that fit into a line above a panel's bars."""
 _STYLE = """
 text { font: 13px system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif; fill: #1f2328 }
@@ -33,11 +34,13 @@ text { font: 13px system-ui, "Segoe UI", "Helvetica Neue", Arial, sans-serif; fi
 .unit, .name { fill: #59636e }
 .background { fill: #ffffff; stroke: #d1d9e0 }
 .klamm { fill: #b5482a } .kafka { fill: #3d4f66 } .tansu { fill: #8a9a5b } .mock { fill: #b9b3a7 }
+.workers2 { fill: #d0895f } .workers4 { fill: #e0b293 } .baseline { fill: #8c8c8c }
 @media (prefers-color-scheme: dark) {
   text { fill: #e6e8eb }
   .unit, .name { fill: #a3abb5 }
   .background { fill: #1a1c1f; stroke: #3a3f45 }
   .klamm { fill: #e0734f } .kafka { fill: #8ba3c4 } .tansu { fill: #a9ba78 } .mock { fill: #7f7a70 }
+  .workers2 { fill: #b5694a } .workers4 { fill: #8a5340 } .baseline { fill: #9c9c9c }
 }
 """
 
@@ -86,9 +89,10 @@ def _panel(figure: Figure, values: list[tuple[str, float]], left: float, top: fl
         kind = "unit" if line is lines[-1] else "title"
         yield f'<text class="{kind}" x="{left:.0f}" y="{y - 4:.0f}">{escape(line)}</text>'
     longest = max((value for _peer, value in values), default=0.0) or 1.0
+    name_width = _NAME_GAP + _CHARACTER_WIDTH * max((len(SHORT_NAMES[peer]) for peer, _value in values), default=0)
     for peer, value in values:
-        length = max(1.0, value / longest * (_PANEL_WIDTH - _NAME_WIDTH - _VALUE_WIDTH))
-        start = left + _NAME_WIDTH
+        length = max(1.0, value / longest * (_PANEL_WIDTH - name_width - _VALUE_WIDTH))
+        start = left + name_width
         text_y = y + _BAR_HEIGHT
         yield f'<text class="name" x="{left:.0f}" y="{text_y:.0f}">{SHORT_NAMES[peer]}</text>'
         yield (
