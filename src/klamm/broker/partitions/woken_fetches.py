@@ -25,16 +25,17 @@ class WokenFetches:
         self._is_scheduled = False
 
     def add(self, read: Callable[[], None]) -> None:
-        """Calls `read` in one of the next iterations of the loop. `read` raises nothing."""
+        """Calls `read` in one of the next iterations of the loop."""
         self._reads.append(read)
         if not self._is_scheduled:
             self._is_scheduled = True
             asyncio.get_running_loop().call_soon(self._read_some)
 
     def _read_some(self) -> None:
-        some = [self._reads.popleft() for _ in range(min(_READ_AT_ONCE, len(self._reads)))]
-        self._is_scheduled = bool(self._reads)
-        if self._is_scheduled:
-            asyncio.get_running_loop().call_soon(self._read_some)
-        for read in some:
-            read()
+        try:
+            for _ in range(min(_READ_AT_ONCE, len(self._reads))):
+                self._reads.popleft()()
+        finally:  # an error in one request must not keep the others waiting
+            self._is_scheduled = bool(self._reads)
+            if self._is_scheduled:
+                asyncio.get_running_loop().call_soon(self._read_some)
