@@ -28,7 +28,6 @@ class AsyncCluster(ClusterView):
     def __init__(self, config: ClientConfig) -> None:
         super().__init__(config)
         self._connections: dict[Address, AsyncConnection] = {}
-        self._turn = 0
         self._connecting: dict[Address, asyncio.Lock] = {}
 
     def close(self) -> None:
@@ -52,12 +51,11 @@ class AsyncCluster(ClusterView):
     async def any_connection(self) -> AsyncConnection:
         """Returns a connection to any reachable broker: an open one, else to a known broker or a bootstrap server.
 
-        Open ones take turns: a broker that is cut off from the others answers with old metadata.
+        It is the same one each time, as long as it is open: a caller then sees the changes that it has made.
         """
-        found = [connection for connection in self._connections.values() if not connection.is_closed]
-        if found:
-            self._turn += 1
-            return found[self._turn % len(found)]
+        for connection in self._connections.values():
+            if not connection.is_closed:
+                return connection
         failures = []
         for address in self.addresses():
             try:
