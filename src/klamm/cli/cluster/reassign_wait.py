@@ -40,13 +40,13 @@ def wait_for_moves(
         raise
     others = _others(requests, plan)
     for (topic, index), replicas in sorted(others.items()):
-        has = (
-            f"has replicas {list(replicas)} instead of {list(plan[topic, index])}: the reassignment was cancelled, or "
-        )
-        print(
-            f"klamm cluster: {topic}-{index} {f'{has}another one came after it' if replicas else 'no longer exists'}",
-            file=sys.stderr,
-        )
+        what = "no longer exists"
+        if replicas:
+            what = (
+                f"has replicas {list(replicas)} instead of {list(plan[topic, index])}: the reassignment was cancelled, "
+                "or another one came after it"
+            )
+        print(f"klamm cluster: {topic}-{index} {what}", file=sys.stderr)
     say(arguments, f"{count(len(plan) - len(others), 'partition')} moved")
     return 1 if any(others.values()) else 0
 

@@ -26,9 +26,9 @@ class LastingReplicas(NamedTuple):
 def lasting_replicas(requests: ClusterRequests, topics: Collection[str] | None) -> LastingReplicas:
     """Reads the named topics, or all (None).
 
-    The controller answers for the reassignments, and any broker for the metadata, perhaps later or earlier. So the
-    replicas of a moving partition are those of its reassignment, and the reassignments are read before and after the
-    metadata: the metadata of a partition that begins or ends to move in between have its old and its new replicas.
+    Apache Kafka's controller answers for the reassignments, and any broker for the metadata, perhaps later or earlier.
+    So the replicas of a moving partition are those of its reassignment, and the reassignments are read before and after
+    the metadata: the metadata of a partition that begins or ends to move in between have its old and its new replicas.
 
     Raises ClusterError, also for a topic that does not exist.
     """

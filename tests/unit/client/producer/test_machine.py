@@ -430,6 +430,9 @@ def test_an_upgrade_to_the_second_protocol_gets_a_new_epoch() -> None:
         (1.5, None, b"v", ()),
         (2**63, None, b"v", ()),
         (1, None, b"v", [("name", "text")]),
+        (1, None, b"v", [("name", b"v"), ("\ud800", b"v")]),
+        (1, None, b"v", [("name", b"v", b"more")]),
+        (1, None, b"v", [(b"name", b"v")]),
     ],
 )
 def test_a_record_that_can_not_be_encoded_is_refused_at_once(record: Any) -> None:
