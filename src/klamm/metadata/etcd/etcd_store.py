@@ -264,15 +264,14 @@ class EtcdStore:
         raise ConditionFailed(f"{key} is at revision {found[key]} and not at {conditions[key]}")
 
     async def _forbid(self, fence: tuple[bytes, int], changes: Sequence[Change]) -> None:
-        """Excludes the transactions that were sent with this fence, and waits for the watches. Tries until it succeeds,
-        or the session is over.
-        """
+        """Excludes the transactions sent with this fence, and waits for the watches. Tries until the session is over."""
         async with self._fencing:
             while self._fence_revision == fence[1]:
                 try:
                     answer = await self._client.send(TRANSACT, fence_request(fence, self._session.lease_id))
                 except (EtcdCallFailed, EtcdUnavailable) as error:
                     if isinstance(error, EtcdCallFailed) and error.is_no_space:
+                        self._refused_writes.log(error)
                         # etcd refuses all writes now, those of the earlier transaction too: it happened or does not.
                         await self._read_back([change.key for change in changes])
                         return
