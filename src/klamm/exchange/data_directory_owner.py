@@ -46,7 +46,8 @@ def refuse_unfinished_import(directory: Path, image: MetadataImage) -> None:
     """
     if not image.registrations and has_both_forms(directory):
         raise ImportUnfinished(
-            f"the import of {directory} from Apache Kafka was not completed: repeat `klamm log import-kafka {directory}`"
+            f"the import of {directory} from Apache Kafka was not completed: repeat "
+            f"`klamm log import-kafka {directory}`"
         )
 
 

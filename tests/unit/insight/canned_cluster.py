@@ -46,6 +46,14 @@ __all__ = ["CannedCluster"]
 M = TypeVar("M", bound=Message)
 
 
+_EMPTY: dict[type[Message], type[Message]] = {
+    DescribeConfigsRequest: DescribeConfigsResponse,
+    ElectLeadersRequest: ElectLeadersResponse,
+    IncrementalAlterConfigsRequest: IncrementalAlterConfigsResponse,
+}
+"""The requests whose answer is always empty."""
+
+
 class CannedCluster(ClusterRequests):
     """Brokers, of which some are fenced or cordoned, and topics by name with the replicas of their partitions."""
 
@@ -118,13 +126,7 @@ class CannedCluster(ClusterRequests):
             case DescribeClusterRequest():
                 brokers = [DescribeClusterBroker(broker_id=each, is_fenced=each in self._fenced) for each in self._ids]
                 return DescribeClusterResponse(brokers=brokers)
-            case ElectLeadersRequest():
-                return ElectLeadersResponse()
-            case IncrementalAlterConfigsRequest():
-                return IncrementalAlterConfigsResponse()
-            case DescribeConfigsRequest():
-                return DescribeConfigsResponse()
-        raise AssertionError(request)
+        return _EMPTY[type(request)]()
 
     def _metadata(self, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
         missing = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -21,9 +21,7 @@ class _Message(NamedTuple):
 
 
 def _note(epochs: RecordEpochs, first: int, *found: int | None, partition: TopicPartition = P0) -> None:
-    epochs.note(
-        partition, [Received(Offset(first + at), None, 1, _Message(epoch)) for at, epoch in enumerate(found)]
-    )
+    epochs.note(partition, [Received(Offset(first + at), None, 1, _Message(epoch)) for at, epoch in enumerate(found)])
 
 
 def _before(epochs: RecordEpochs, *offsets: int, partition: TopicPartition = P0) -> list[int | None]:

@@ -34,8 +34,8 @@ __all__ = ["import_kafka"]
 def import_kafka(arguments: argparse.Namespace) -> int:
     """Creates klamm's metadata from Kafka's, moves Kafka's aside, and prints what was not imported.
 
-    Begins again if an earlier import was killed before it had moved all of Kafka's metadata aside. Raises `ImportRefused`, UnusableMetadataLog, DataDirectoryInUse, InconsistentDataDirectory, MetadataStoreError,
-    OSError.
+    Begins again if an earlier import was killed before it had moved all of Kafka's metadata aside. Raises
+    `ImportRefused`, UnusableMetadataLog, DataDirectoryInUse, InconsistentDataDirectory, MetadataStoreError, OSError.
     """
     directory: Path = arguments.directory
     if (directory / METADATA_FILE).exists() and not has_both_forms(directory):
@@ -85,9 +85,9 @@ def _check_not_used(directory: Path) -> None:
     """Raises ImportRefused if a broker has used klamm's metadata. An import that was killed leaves them unused."""
     if has_both_forms(directory) and read_image(directory / METADATA_FILE).registrations:
         raise ImportRefused(
-            f"{directory} has klamm's metadata already ({METADATA_FILE}), and Kafka's too ({METADATA_FOLDER}). If klamm "
-            f"ran last, move {METADATA_FOLDER} and {BOOTSTRAP_FILE} to another place. If Apache Kafka ran last, move "
-            f"{METADATA_FILE} to another place, and repeat the command"
+            f"{directory} has klamm's metadata already ({METADATA_FILE}), and Kafka's too ({METADATA_FOLDER}). If "
+            f"klamm ran last, move {METADATA_FOLDER} and {BOOTSTRAP_FILE} to another place. If Apache Kafka ran last, "
+            f"move {METADATA_FILE} to another place, and repeat the command"
         )
 
 

@@ -264,7 +264,7 @@ class EtcdStore:
         raise ConditionFailed(f"{key} is at revision {found[key]} and not at {conditions[key]}")
 
     async def _forbid(self, fence: tuple[bytes, int], changes: Sequence[Change]) -> None:
-        """Excludes the transactions sent with this fence, and waits for the watches. Tries until the session is over."""
+        """Excludes the transactions with this fence, and waits for the watches. Gives up when the session is over."""
         async with self._fencing:
             while self._fence_revision == fence[1]:
                 try:

@@ -52,6 +52,8 @@ def refuse_missing_references(schema: Any, dialect_id: str, resources: Registry[
         if "$ref" in part and specification in _IGNORING_SIBLINGS:
             continue
         used = {keyword: value for keyword, value in part.items() if keyword not in _DEFINITIONS}
-        for inner in specification.subresources_of(used):
-            if isinstance(inner, Mapping):
-                waiting.append((inner, resolver.in_subresource(specification.create_resource(inner))))
+        waiting.extend(
+            (inner, resolver.in_subresource(specification.create_resource(inner)))
+            for inner in specification.subresources_of(used)
+            if isinstance(inner, Mapping)
+        )
