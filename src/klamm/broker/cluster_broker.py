@@ -15,7 +15,7 @@ from klamm.broker.server import BrokerServer
 from klamm.broker.services.cluster.directory_of_cluster import known_store, record_store
 from klamm.broker.shared_listener import warn_of_shared_listener
 from klamm.broker.workers.end_with_supervisor import end_soon
-from klamm.metadata.entries import CLUSTER_KEY
+from klamm.metadata.entries import CLUSTER_KEY, live_key
 from klamm.metadata.etcd.opening import open_etcd_store
 from klamm.metadata.service import MetadataService
 from klamm.metadata.store_identity import check_commit, check_creation, check_identity
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
     from klamm.config.broker_config import BrokerConfig
     from klamm.metadata.etcd.etcd_store import EtcdStore
+    from klamm.metadata.image import MetadataImage
     from klamm.protocol.types import BrokerId
 
 __all__ = ["ClusterBroker", "choose_broker_id"]
@@ -103,6 +104,20 @@ class ClusterBroker:
         self._store = store
         return store
 
+    def _look_for_session(self, _: MetadataImage, image: MetadataImage) -> None:
+        """Ends the session if its entry is gone: the other brokers see this one as gone, and its lease keeps nothing.
+
+        Only this broker removes the entry, when it stops; or a process that starts with a copy of its data directory,
+        which looks like its next run; or a person.
+        """
+        broker_id = self._config.node_id
+        if broker_id not in image.live:
+            assert self._store is not None
+            self._store.end(
+                f"its entry {live_key(broker_id)} was removed, by a person or by a process that runs with a copy of "
+                f"this data directory"
+            )
+
     def _lose(self) -> None:
         _logger.error("this broker stops, because other brokers may see it as gone")
         self.is_lost = True
@@ -111,6 +126,8 @@ class ClusterBroker:
         self._must_stop()
 
     async def _begin_record(self, context: BrokerContext) -> None:
+        context.metadata.subscribe(self._look_for_session)
+        self._look_for_session(context.metadata.image, context.metadata.image)
         await self._record()
         self._recording = asyncio.create_task(self._keep_record())
 

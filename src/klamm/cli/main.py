@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import io
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from typing import Final
 from klamm._version import __version__
 from klamm.cli.errors import UsageError
 from klamm.cli.parser import Parser
+from klamm.cli.standard_output import OutputFailed, discard_output, prepare_output
 from klamm.errors import KlammError
 
 __all__ = ["main"]
@@ -47,9 +47,26 @@ DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit status."""
-    _accept_all_text()
+    prepare_output()
     words = list(sys.argv[1:] if arguments is None else arguments)
     noun = next((word for word in words if not word.startswith("-")), None)
+    status = DONE
+    try:
+        try:
+            status = _run(words, noun)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()  # the reader closed the pipe
+    except OutputFailed as error:
+        discard_output()
+        print(f"klamm {noun}: {error}" if noun in COMMANDS else f"klamm: {error}", file=sys.stderr)
+        return FAILED
+    return status
+
+
+def _run(words: Sequence[str], noun: str | None) -> int:
+    """Parses the words, runs the command, and returns its exit status. Raises OutputFailed, BrokenPipeError."""
     parser = Parser(prog="klamm", description="A Kafka-compatible event log, and what you need around it.")
     parser.add_argument("--version", action="version", version=f"klamm {__version__}")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
@@ -69,18 +86,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _refuse_empty_names(parsed)
         if "reaches_cluster" in parsed:
             importlib.import_module("klamm.cli.context.target").settle(parsed, os.environ)
-        status = int(importlib.import_module(COMMANDS[parsed.command][0]).run(parsed))
-        sys.stdout.flush()
+        return int(importlib.import_module(COMMANDS[parsed.command][0]).run(parsed))
+    except OutputFailed:
+        raise
     except KlammError as error:
         print(f"klamm {parsed.command}: {error}", file=sys.stderr)
         return WRONG_USE if isinstance(error, UsageError) else FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader closed the pipe. The interpreter's flush at exit must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
-    return status
 
 
 def _warn_of_unknown_variables() -> None:
@@ -90,17 +103,6 @@ def _warn_of_unknown_variables() -> None:
 
     for unknown in unknown_variables(os.environ):
         print(f"klamm: the environment variable {unknown} stands for nothing and is ignored", file=sys.stderr)
-
-
-def _accept_all_text() -> None:
-    """Lets a command print any text: a terminal may not have a character, and ids of the command line may be no UTF-8.
-
-    With a closed standard output, Python has no stream at all, and the output is dropped.
-    """
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # open until the process ends
-    elif isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _refuse_empty_names(parsed: argparse.Namespace) -> None:

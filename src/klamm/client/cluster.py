@@ -97,19 +97,26 @@ class Cluster(ClusterView):
 
     def _ask(self, ask: Ask) -> list[Message | ConnectionFailed]:
         sent: list[tuple[Connection, Pending] | ConnectionFailed] = []
-        for broker, request in ask.questions:
-            try:
-                connection = self.any_connection() if broker is None else self.connection_to(broker)
-                sent.append((connection, connection.send(request)))
-            except ConnectionFailed as error:
-                sent.append(error)
         replies: list[Message | ConnectionFailed] = []
-        for one in sent:
-            if isinstance(one, ConnectionFailed):
-                replies.append(one)
-                continue
-            try:
-                replies.append(one[0].receive(one[1], ask.answer))
-            except ConnectionFailed as error:
-                replies.append(error)
+        try:
+            for broker, request in ask.questions:
+                try:
+                    connection = self.any_connection() if broker is None else self.connection_to(broker)
+                    sent.append((connection, connection.send(request)))
+                except ConnectionFailed as error:
+                    sent.append(error)
+            for one in sent:
+                if isinstance(one, ConnectionFailed):
+                    replies.append(one)
+                    continue
+                try:
+                    replies.append(one[0].receive(one[1], ask.answer))
+                except ConnectionFailed as error:
+                    replies.append(error)
+        except BaseException:
+            # Nothing will take the other responses.
+            for one in sent[len(replies) :]:
+                if not isinstance(one, ConnectionFailed):
+                    one[0].abandon(one[1])
+            raise
         return replies

@@ -17,6 +17,7 @@ from confluent_kafka import TopicPartition as ConsumerPartition
 from klamm.core.delivery.record_delivery import Commit
 from klamm.protocol.types import PartitionIndex, TopicPartition
 from klamm.worker.handler_runs import HandlerRuns
+from klamm.worker.record_epochs import RecordEpochs
 
 __all__ = ["MemberCommits", "name_of"]
 
@@ -37,6 +38,7 @@ class MemberCommits:
 
     def __init__(self, all_runs: Sequence[HandlerRuns]) -> None:
         self._all_runs = all_runs
+        self.epochs = RecordEpochs()
         self._unanswered = 0
         """Commits whose answer did not come yet."""
         self._refused: dict[TopicPartition, Commit] = {}
@@ -50,7 +52,7 @@ class MemberCommits:
         if not commits:
             return
         try:
-            self.consumer.commit(offsets=[_to_partition(each) for each in commits], asynchronous=True)
+            self.consumer.commit(offsets=[self._to_partition(each) for each in commits], asynchronous=True)
             self._unanswered += 1
         except KafkaException as error:
             _logger.warning("a commit can't be sent: %s", error)
@@ -108,7 +110,7 @@ class MemberCommits:
             return []
         failed: dict[TopicPartition, KafkaError] = {}
         try:
-            answers = self.consumer.commit(offsets=[_to_partition(each) for each in commits], asynchronous=False)
+            answers = self.consumer.commit(offsets=[self._to_partition(each) for each in commits], asynchronous=False)
             failed = {name_of(each): each.error for each in answers or () if each.error is not None}
         except KafkaException as error:
             failed = dict.fromkeys([each.partition for each in commits], error.args[0])
@@ -123,6 +125,10 @@ class MemberCommits:
             else:
                 _logger.warning("the last commit of %s failed: %s; its records run again", each.partition, cause.str())
         return too_long
+
+    def _to_partition(self, commit: Commit) -> ConsumerPartition:
+        epoch = self.epochs.before(commit.partition, commit.offset)
+        return ConsumerPartition(*commit.partition, commit.offset, commit.metadata, -1 if epoch is None else epoch)
 
     # Commits that were refused
 
@@ -147,7 +153,3 @@ class MemberCommits:
 def name_of(partition: ConsumerPartition) -> TopicPartition:
     """Returns the name of a consumer's partition."""
     return TopicPartition(partition.topic, PartitionIndex(partition.partition))
-
-
-def _to_partition(commit: Commit) -> ConsumerPartition:
-    return ConsumerPartition(*commit.partition, commit.offset, commit.metadata)

@@ -190,6 +190,7 @@ class Membership:
                 last, records = name, received.setdefault(name, [])
             records.append(each)
         for name, records in received.items():
+            self._commits.epochs.note(name, records)
             again = self._handlers[name.topic].receive(name, records)
             if again is not None:
                 _logger.warning("the log of %s was cut: reads it again from offset %d", name, again)
@@ -233,6 +234,7 @@ class Membership:
             begins = position is None and self._reset == OFFSET_END
             if begins:
                 position = ends.of(committed)
+            self._commits.epochs.begin(name, position, committed.leader_epoch)
             runs = self._handlers[name.topic]
             with runs.lock:
                 runs.delivery.assign(name, position, finished)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.integration.cli.conftest import KLAMM, PATIENCE_S, Command
@@ -153,6 +154,63 @@ def test_a_reader_that_ends_is_no_failure(klamm: Command) -> None:
     try:
         done = subprocess.run(
             [KLAMM, "topic", "list"],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            env=klamm.environment,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_an_output_that_can_not_be_written_is_one_line(
+    klamm: Command, topic: str, unbuffered: str, tmp_path: Path
+) -> None:
+    """A full disk under the standard output: one line on standard error and status 1, for short and long outputs."""
+    klamm.done("produce", topic, stdin="a\n" * 20_000)
+    klamm.environment["PYTHONUNBUFFERED"] = unbuffered
+    damaged = tmp_path / "00000000000000000000.log"
+    damaged.write_bytes(b"no batch")
+    commands = [
+        ("--version",),
+        ("--help",),
+        ("topic", "list", "--help"),
+        ("topic", "list"),
+        ("topic", "list", "-o", "json"),
+        ("topic", "describe", topic, "--configs", "-o", "json"),
+        ("consume", topic, "-e"),
+        ("consume", topic, "-e", "-n", "1"),
+        ("context", "list"),
+        ("log", "dump", str(damaged)),
+    ]
+    for words in commands:
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [KLAMM, *words],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                env=klamm.environment,
+                timeout=PATIENCE_S,
+                check=False,
+            )
+        who = "klamm" if words[0].startswith("-") else f"klamm {words[0]}"
+        said = f"{who}: the output can't be written: No space left on device\n"
+        assert (done.returncode, done.stderr.decode()) == (1, said), words
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_help_for_a_reader_that_has_ended_is_silent(klamm: Command, unbuffered: str) -> None:
+    """A reader that ends before it has read the help gets no complaint."""
+    klamm.environment["PYTHONUNBUFFERED"] = unbuffered
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [KLAMM, "topic", "--help"],
             stdout=writer,
             stderr=subprocess.PIPE,
             env=klamm.environment,

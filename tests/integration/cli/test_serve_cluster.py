@@ -16,6 +16,8 @@ from tests.interop.broker_process import BrokerProcess
 from tests.support.etcd_server import Etcd
 from tests.support.wire import Wire
 
+from klamm.metadata.etcd.etcd_transaction import TRANSACT
+from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.protocol.schema.unregister_broker_request import UnregisterBrokerRequest
 from klamm.protocol.schema.unregister_broker_response import UnregisterBrokerResponse
 from klamm.storage.directory.meta_properties import MetaProperties
@@ -208,3 +210,21 @@ def test_a_broker_without_etcd_stops(start: Start, etcd: Etcd) -> None:
     _wait(lambda: not broker.is_running)
     assert broker.exit_status == 1
     assert "this broker stops, because other brokers may see it as gone" in broker.log()
+
+
+def test_a_broker_whose_session_entry_was_removed_stops(start: Start, etcd: Etcd) -> None:
+    """A process with a copy of the data directory removes `live/<id>` when it starts, and may die before it has
+    registered. The running broker is no longer part of the cluster: it ends with status 1, and registers again when it
+    is started."""
+    first = start("one", "--broker-id", "1")
+    second = start("two", "--broker-id", "2")
+    key = b"/test/live/1"
+    removal = messages.RequestOp(request_delete_range=messages.DeleteRangeRequest(key=key))
+    answer = etcd.call(TRANSACT, messages.TxnRequest(success=[removal]))
+    assert answer.responses[0].response_delete_range.deleted == 1
+    _wait(lambda: not first.is_running)
+    assert first.exit_status == 1
+    assert "its entry live/1 was removed" in first.log()
+    start("one", "--broker-id", "1")
+    admin = AdminClient(_client(second))
+    assert sorted(admin.list_topics(timeout=PATIENCE_S).brokers) == [1, 2]

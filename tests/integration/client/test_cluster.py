@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from typing import Any
 
+import pytest
 from tests.support.scripted_broker import ScriptedBroker
 
 from klamm.client.aio_cluster import AsyncCluster
 from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
+from klamm.client.connection import Pending
+from klamm.client.errors import UnsupportedByBroker
+from klamm.client.operations import Ask, Steps
+from klamm.protocol.message import Message
+from klamm.protocol.schema.elect_leaders_request import ElectLeadersRequest
+from klamm.protocol.schema.metadata_request import MetadataRequest
+from klamm.protocol.schema.metadata_response import MetadataResponse
 
 
 def test_the_same_open_connection_is_asked_each_time(broker: ScriptedBroker, config: ClientConfig) -> None:
@@ -34,3 +43,28 @@ def test_tasks_ask_the_same_open_connection_each_time(broker: ScriptedBroker, co
             assert await cluster.any_connection() is second
 
     asyncio.run(act())
+
+
+def test_an_error_leaves_no_request_behind(broker: ScriptedBroker, config: ClientConfig) -> None:
+    """If a step with several requests fails, the responses to those that were sent are dropped when they arrive. A
+    client that goes on would collect them."""
+
+    def asking(*requests: Message) -> Steps[list[Any]]:
+        replies: list[Any] = yield Ask([(None, request) for request in requests], MetadataResponse)
+        return replies
+
+    with contextlib.closing(Cluster(config)) as cluster:
+        connection = cluster.any_connection()
+        sent: list[Pending] = []
+        send = connection.send
+
+        def send_and_note(request: Message) -> Pending:
+            sent.append(send(request))
+            return sent[-1]
+
+        connection.send = send_and_note  # type: ignore[method-assign,assignment]
+        with pytest.raises(UnsupportedByBroker):
+            cluster.run(asking(MetadataRequest(), ElectLeadersRequest()))
+        assert len(cluster.run(asking(MetadataRequest()))) == 1
+
+        assert [connection.take(pending) for pending in sent] == [None, None]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from tests.support.running_worker import (
     QUICK_GROUPS,
@@ -368,3 +369,33 @@ def test_a_dead_letter_that_can_not_be_written_ends_the_worker(servers: str) -> 
     with pytest.raises(WorkerError, match="can't be written to large-failed"), running(app) as thread:
         thread.join(30)
     assert committed(servers, "large", "large")[0] <= 0
+
+
+def test_a_commit_has_the_leader_epoch_of_the_last_handled_record() -> None:
+    """As with Kafka's consumers, a consumer that continues at the commit can find out that the log was truncated."""
+    go_on = threading.Event()
+    with Broker(config=QUICK_GROUPS) as broker:
+        servers = broker.bootstrap_servers
+        create_topic(servers, "epochs")
+        produce(servers, "epochs", [(b"a", b"0"), (b"a", b"1")])
+        broker.stop()
+        broker.start()  # a start raises the leader epoch
+        produce(servers, "epochs", [(b"a", b"2"), (b"a", b"3")])
+
+        def commit() -> tuple[int, int | None]:
+            found = Consumer({"bootstrap.servers": servers, "group.id": "epochs"})
+            (partition,) = found.committed([TopicPartition("epochs", 0)], timeout=10)
+            found.close()
+            return partition.offset, partition.leader_epoch
+
+        app = new_worker(servers, "epochs")
+
+        @app.handler("epochs", concurrency=1)
+        async def handle(record: Record) -> None:
+            if record.offset == 2:
+                await until(go_on)
+
+        with running(app):
+            wait_until(lambda: commit() == (2, 0), "the commit before the record that takes long")
+            go_on.set()
+            wait_until(lambda: commit() == (4, 1), "the last commit")

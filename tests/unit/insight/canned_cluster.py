@@ -29,6 +29,8 @@ from klamm.protocol.schema.describe_topic_partitions_response import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from klamm.protocol.schema.elect_leaders_request import ElectLeadersRequest
+from klamm.protocol.schema.elect_leaders_response import ElectLeadersResponse
 from klamm.protocol.schema.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from klamm.protocol.schema.incremental_alter_configs_response import IncrementalAlterConfigsResponse
 from klamm.protocol.schema.list_partition_reassignments_request import ListPartitionReassignmentsRequest
@@ -42,6 +44,14 @@ from klamm.protocol.types import BrokerId
 __all__ = ["CannedCluster"]
 
 M = TypeVar("M", bound=Message)
+
+
+_EMPTY: dict[type[Message], type[Message]] = {
+    DescribeConfigsRequest: DescribeConfigsResponse,
+    ElectLeadersRequest: ElectLeadersResponse,
+    IncrementalAlterConfigsRequest: IncrementalAlterConfigsResponse,
+}
+"""The requests whose answer is always empty."""
 
 
 class CannedCluster(ClusterRequests):
@@ -116,11 +126,7 @@ class CannedCluster(ClusterRequests):
             case DescribeClusterRequest():
                 brokers = [DescribeClusterBroker(broker_id=each, is_fenced=each in self._fenced) for each in self._ids]
                 return DescribeClusterResponse(brokers=brokers)
-            case IncrementalAlterConfigsRequest():
-                return IncrementalAlterConfigsResponse()
-            case DescribeConfigsRequest():
-                return DescribeConfigsResponse()
-        raise AssertionError(request)
+        return _EMPTY[type(request)]()
 
     def _metadata(self, request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
         missing = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -160,6 +166,8 @@ class CannedCluster(ClusterRequests):
                 code = ErrorCode.NONE
                 if partition.replicas is None and not self.moving.pop((topic.name, partition.partition_index), None):
                     code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+                elif partition.replicas is not None and topic.name not in self.topics:
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 index = partition.partition_index
                 result.partitions.append(ReassignablePartitionResponse(partition_index=index, error_code=int(code)))
             response.responses.append(result)

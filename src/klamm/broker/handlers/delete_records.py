@@ -123,7 +123,10 @@ def _low_watermark(context: RequestContext, partition: Partition) -> Offset:
 async def _wait_for_followers(context: RequestContext, incomplete: list[_Deletion], timeout_ms: int) -> None:
     """Waits until all live replicas have made the deletions.
 
-    A deletion that a replica has not made within the timeout gets REQUEST_TIMED_OUT.
+    A deletion that a replica has not made within the timeout gets REQUEST_TIMED_OUT. A partition that this broker can't
+    lead any more gets the error of a new request.
+
+    Source: `DelayedDeleteRecords.tryComplete` of Apache Kafka 4.0.
     """
     loop = asyncio.get_running_loop()
     ends = loop.time() + timeout_ms / 1000
@@ -131,14 +134,18 @@ async def _wait_for_followers(context: RequestContext, incomplete: list[_Deletio
         await asyncio.sleep(min(_LOOK_S, max(0.0, ends - loop.time())))
         left: list[_Deletion] = []
         for count, deletion in enumerate(incomplete, 1):
-            partition, offset, result = deletion
-            if partition.leads:
+            named, offset, result = deletion
+            try:
+                partition = context.broker.partitions.get(named.topic, named.index)
+                if partition.log.is_offline:
+                    raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {partition} has failed")
+            except KafkaError as error:
+                result.low_watermark = _INVALID_LOW_WATERMARK
+                result.error_code = error.code
+            else:
                 result.low_watermark = _low_watermark(context, partition)
                 if result.low_watermark < offset:
                     left.append(deletion)
-            else:
-                result.low_watermark = _INVALID_LOW_WATERMARK
-                result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if count % _LOOKED_AT_AT_ONCE == 0:
                 await asyncio.sleep(0)
         incomplete = left

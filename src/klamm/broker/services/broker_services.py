@@ -39,7 +39,7 @@ from klamm.broker.services.logs.partition_services import PartitionServices
 from klamm.broker.services.logs.traffic_meter import TrafficMeter
 from klamm.broker.services.peers.peers import OpenPeerConnection, no_connection
 from klamm.errors import KlammError
-from klamm.exchange.data_directory_owner import refuse_kafka_directory
+from klamm.exchange.data_directory_owner import refuse_kafka_directory, refuse_unfinished_import
 from klamm.metadata.image import EMPTY_IMAGE
 from klamm.metadata.service import MetadataService
 from klamm.protocol.errors import KafkaError
@@ -198,6 +198,7 @@ class BrokerServices:
         store.on_session_lost(lambda: self._lose_session(partitions))
         metadata = await MetadataService.open(store, self.config)
         self._stops.push_async_callback(metadata.close)
+        refuse_unfinished_import(self.log_directory.path, metadata.image)
         if not metadata.image.cluster_id:
             refuse_lost_metadata(self.log_directory.path, is_shared=metadata.is_shared)
         # Before a folder of the directory is touched: every topic of another cluster would look like a deleted one.

@@ -115,7 +115,8 @@ def _move_all(
         if batch:
             # For each batch again: `--status` removes the throttle if it is asked between two batches.
             begin_throttle(arguments, requests, {key: plan[key] for key in (*begun, *batch)})
-        for (topic, index), why in sorted(begin_reassignments(requests, batch).items()):
+        # A planned partition that does not exist was deleted meanwhile: `wait_for_moves` tells it.
+        for (topic, index), why in sorted(begin_reassignments(requests, batch, leaves_out_missing=True).items()):
             print(f"klamm cluster: {topic}-{index}: {why}", file=sys.stderr)
             refused.add((topic, index))
             del batch[topic, index]
@@ -152,10 +153,10 @@ def _leaderless(requests: ClusterRequests, plan: Mapping[PartitionKey, tuple[int
 
 
 def _done(requests: ClusterRequests, wanted: dict[PartitionKey, tuple[int, ...]]) -> set[PartitionKey]:
+    """Returns the partitions that have the wanted replicas, or no longer exist."""
     topics = partition_states(requests, {topic for topic, _ in wanted}, leaves_out_missing=True)
-    return {
-        state.key for topic in topics.values() for state in topic.partitions if wanted.get(state.key) == state.replicas
-    }
+    replicas = {state.key: state.replicas for topic in topics.values() for state in topic.partitions}
+    return {key for key, planned in wanted.items() if replicas.get(key, planned) == planned}
 
 
 def _row(move: PartitionMove) -> dict[str, Any]:

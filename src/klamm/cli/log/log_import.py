@@ -12,13 +12,13 @@ from klamm.config.key_support import KeySupport
 from klamm.config.table import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
 from klamm.config.topic_config import TopicConfig
 from klamm.config.validation import validate_topic_configs
-from klamm.exchange.data_directory_owner import IMPORTED_SUFFIX
+from klamm.exchange.data_directory_owner import IMPORTED_SUFFIX, has_both_forms
 from klamm.exchange.kafka_cluster import KafkaCluster, fold
 from klamm.exchange.kafka_folders import KafkaFolders, find_folders, note_gaps
 from klamm.exchange.kafka_import import Import, ImportRefused, plan_import
 from klamm.exchange.metadata_log import read_bootstrap, read_metadata_log
 from klamm.metadata.image import ResourceType
-from klamm.metadata.offline import create_store
+from klamm.metadata.offline import create_store, read_image
 from klamm.protocol.errors import KafkaError
 from klamm.protocol.types import BrokerId
 from klamm.storage.atomic_file import sync_directory
@@ -34,16 +34,17 @@ __all__ = ["import_kafka"]
 def import_kafka(arguments: argparse.Namespace) -> int:
     """Creates klamm's metadata from Kafka's, moves Kafka's aside, and prints what was not imported.
 
-    Raises `ImportRefused`, UnusableMetadataLog, DataDirectoryInUse, InconsistentDataDirectory, MetadataStoreError,
-    OSError.
+    Begins again if an earlier import was killed before it had moved all of Kafka's metadata aside. Raises
+    `ImportRefused`, UnusableMetadataLog, DataDirectoryInUse, InconsistentDataDirectory, MetadataStoreError, OSError.
     """
     directory: Path = arguments.directory
-    if (directory / METADATA_FILE).exists():
+    if (directory / METADATA_FILE).exists() and not has_both_forms(directory):
         raise ImportRefused(f"{directory} has klamm's metadata already ({METADATA_FILE})")
     if not (directory / METADATA_FOLDER).is_dir():
         raise ImportRefused(f"{directory} is no data directory of Apache Kafka: there is no {METADATA_FOLDER} in it")
     lock = FileLock(directory)
     try:
+        _check_not_used(directory)
         properties = _check_state(directory)
         folders = find_folders(directory)
         if folders.old_format:
@@ -62,6 +63,7 @@ def import_kafka(arguments: argparse.Namespace) -> int:
         if not arguments.dry_run:
             for partition in folders.partitions:
                 _note_gaps(directory / str(partition))
+            (directory / METADATA_FILE).unlink(missing_ok=True)  # of an import that was killed
             create_store(directory / METADATA_FILE, plan.changes)
             for name in (METADATA_FOLDER, BOOTSTRAP_FILE):
                 _put_aside(directory / name)
@@ -77,6 +79,16 @@ def _note_gaps(folder: Path) -> None:
         note_gaps(folder)
     except Damage as damage:
         raise ImportRefused(str(damage)) from damage
+
+
+def _check_not_used(directory: Path) -> None:
+    """Raises ImportRefused if a broker has used klamm's metadata. An import that was killed leaves them unused."""
+    if has_both_forms(directory) and read_image(directory / METADATA_FILE).registrations:
+        raise ImportRefused(
+            f"{directory} has klamm's metadata already ({METADATA_FILE}), and Kafka's too ({METADATA_FOLDER}). If "
+            f"klamm ran last, move {METADATA_FOLDER} and {BOOTSTRAP_FILE} to another place. If Apache Kafka ran last, "
+            f"move {METADATA_FILE} to another place, and repeat the command"
+        )
 
 
 def _check_state(directory: Path) -> MetaProperties:

@@ -7,6 +7,7 @@ the partitions with the other members, continues at the group's offsets, and com
 from __future__ import annotations
 
 import argparse
+import io
 import signal
 import sys
 import time
@@ -22,6 +23,7 @@ from klamm.cli.output import add_output_option
 from klamm.cli.records.leader_watch import LeaderWatch
 from klamm.cli.records.record_format import Printer, column_header, column_printer, compile_format, json_printer
 from klamm.cli.records.starting_points import start, starting_points
+from klamm.cli.standard_output import StandardOutput
 
 __all__ = ["configure", "run"]
 
@@ -116,7 +118,7 @@ class _Session:
         self._is_told_to_stop = False
         self._ended: set[tuple[str, int]] = set()
         # Buffered even with PYTHONUNBUFFERED: a write to an unbuffered stream may write only a part of a record.
-        self._output = open(sys.stdout.fileno(), "wb", closefd=False)  # noqa: SIM115  # open until the process ends
+        self._output = io.BufferedWriter(StandardOutput())
         self._watch = LeaderWatch("klamm consume", consumer, arguments.topics, arguments.partition)
         self._begin()
 

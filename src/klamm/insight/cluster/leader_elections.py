@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from klamm.insight.cluster_access import TIMEOUT_S
 from klamm.insight.cluster_requests import ClusterRequests, code_name
 from klamm.insight.errors import ClusterError
 from klamm.insight.topic.partition_states import PartitionState, partition_states
@@ -19,7 +20,8 @@ from klamm.protocol.schema.elect_leaders_response import ElectLeadersResponse
 __all__ = ["ElectionOutcome", "elect_leaders"]
 
 _PREFERRED, _UNCLEAN = 0, 1
-_TIMEOUT_MS: Final = 60_000
+_TIMEOUT_MS: Final = int((TIMEOUT_S - 1) * 1000)
+"""The time limit of the cluster: its answer must arrive before this client gives up, and asks again."""
 _PATIENCE_S: Final = 5.0
 _PAUSE_S: Final = 0.1
 

@@ -67,10 +67,13 @@ def reassignments_in_progress(
 
 
 def begin_reassignments(
-    requests: ClusterRequests, wanted: Mapping[PartitionKey, Sequence[int]]
+    requests: ClusterRequests, wanted: Mapping[PartitionKey, Sequence[int]], *, leaves_out_missing: bool = False
 ) -> dict[PartitionKey, str]:
-    """Asks for these replicas, the preferred leader first. Returns why partitions were refused. Raises ClusterError."""
-    return _alter(requests, {key: list(replicas) for key, replicas in wanted.items()})
+    """Asks for these replicas, the preferred leader first. Returns why partitions were refused, unless it
+    `leaves_out_missing` ones: partitions that do not exist. Raises ClusterError.
+    """
+    accepted = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if leaves_out_missing else ErrorCode.NONE
+    return _alter(requests, {key: list(replicas) for key, replicas in wanted.items()}, accepted)
 
 
 def cancel_reassignments(requests: ClusterRequests, keys: Iterable[PartitionKey]) -> dict[PartitionKey, str]:

@@ -88,7 +88,7 @@ class EtcdStore:
         self._client = client
         self._prefix: Final = client.address.key_prefix
         self._loop = asyncio.get_running_loop()
-        self._session = EtcdSession(client, timeout_s, self._end)
+        self._session = EtcdSession(client, timeout_s, self.end)
         self._watchers: list[_Watcher] = []
         self._waiting: list[_Waiting] = []
         self._lost: list[Callable[[], None]] = []
@@ -165,7 +165,7 @@ class EtcdStore:
         watcher.watch = EtcdWatch(
             self._client,
             lambda revision, commit: self._deliver(watcher, revision, commit),
-            lambda error: self._call_soon(self._end, str(error)),
+            lambda error: self._call_soon(self.end, str(error)),
         )
         self._watchers.append(watcher)
         watcher.watch.start()
@@ -226,7 +226,7 @@ class EtcdStore:
             except EtcdUnavailable:
                 raise  # it was not sent
             except EtcdReplaced as error:
-                self._end(str(error))
+                self.end(str(error))
                 raise
             except EtcdCallFailed as error:
                 if error.is_no_space:
@@ -236,7 +236,7 @@ class EtcdStore:
                     await self._forbid(fence, changes)
                     raise OutcomeUnknown(str(error)) from error
                 if error.is_lease_gone:
-                    self._end(str(error))
+                    self.end(str(error))
                 if error.is_permanent or time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(_RETRY_S)  # it did not happen: another member, or another token, may help
@@ -264,15 +264,14 @@ class EtcdStore:
         raise ConditionFailed(f"{key} is at revision {found[key]} and not at {conditions[key]}")
 
     async def _forbid(self, fence: tuple[bytes, int], changes: Sequence[Change]) -> None:
-        """Excludes the transactions that were sent with this fence, and waits for the watches. Tries until it succeeds,
-        or the session is over.
-        """
+        """Excludes the transactions with this fence, and waits for the watches. Gives up when the session is over."""
         async with self._fencing:
             while self._fence_revision == fence[1]:
                 try:
                     answer = await self._client.send(TRANSACT, fence_request(fence, self._session.lease_id))
                 except (EtcdCallFailed, EtcdUnavailable) as error:
                     if isinstance(error, EtcdCallFailed) and error.is_no_space:
+                        self._refused_writes.log(error)
                         # etcd refuses all writes now, those of the earlier transaction too: it happened or does not.
                         await self._read_back([change.key for change in changes])
                         return
@@ -280,12 +279,12 @@ class EtcdStore:
                     await asyncio.sleep(_RETRY_S)
                     continue
                 except EtcdReplaced as error:
-                    self._end(str(error))
+                    self.end(str(error))
                     raise OutcomeUnknown(str(error)) from error
                 fence_revision = fence_revision_of(answer)
                 if not fence_revision:
                     # etcd has removed the fence with the lease, so the earlier transaction can't happen any more.
-                    self._end(_LEASE_ENDED)
+                    self.end(_LEASE_ENDED)
                     raise OutcomeUnknown(f"the session with the metadata store has ended: {_LEASE_ENDED}")
                 self._fence_revision = fence_revision
         await self._reached(self._fence_revision)
@@ -293,7 +292,7 @@ class EtcdStore:
     def _require_session(self, error: MetadataStoreError) -> None:
         """Raises OutcomeUnknown if the session is over: no later transaction of it is accepted."""
         if isinstance(error, EtcdCallFailed) and error.is_lease_gone:
-            self._end(str(error))
+            self.end(str(error))
         if self._over is not None or not self._session.is_valid:
             raise OutcomeUnknown(f"the session with the metadata store has ended: {error}") from error
 
@@ -375,8 +374,8 @@ class EtcdStore:
 
     # The end
 
-    def _end(self, reason: str) -> None:
-        """Ends the session, on the loop. Does nothing the second time."""
+    def end(self, reason: str) -> None:
+        """Ends the session, on the loop. Does nothing the second time, and when the store is closed."""
         if self._over is not None:
             return
         self._over = reason

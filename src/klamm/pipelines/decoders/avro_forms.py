@@ -4,7 +4,8 @@ A form differs from its schema in five ways:
 
 - Named types stand in full where they are used: fastavro does not find the name of a union's branch otherwise.
 - There are no logical types except decimals. fastavro turns dates and times into Python objects, which costs time and
-  fails outside of Python's years 1 to 9999; Arrow takes the plain numbers.
+  fails outside of Python's years 1 to 9999; Arrow takes the plain numbers. The reader schema says whether bytes are a
+  decimal, and klamm's own logical type (below) does what it says; fastavro would look at the writer's schema only.
 - Defaults are values as fastavro reads them. It returns a default as it stands in the schema: bytes as a string.
 - The branches of a union of several types have numbers. A logical type of klamm's own puts the number next to the
   value, since a value does not say whether it was an int or a long, or of which record it is.
@@ -104,7 +105,7 @@ class _Walk:
     """The walk through one schema."""
 
     def __init__(self, members: frozenset[str] | None) -> None:
-        """Takes the types in the reader's unions; None for the walk through the reader schema itself."""
+        """Takes the types in the reader's unions and of its decimals; None for the walk through the reader schema."""
         self._members = members
         self._named: dict[str, Any] = {}
         self._left = _MOST_TYPES
@@ -130,6 +131,7 @@ class _Walk:
             form["symbols"] = _Numbered(schema["symbols"])
         if is_decimal(schema):
             form |= {key: schema[key] for key in ("logicalType", "precision", "scale") if key in schema}
+            self.members.add(form["type"])
         if "fields" in schema and schema["type"] in _NAMED:
             form["fields"] = [self._field(field) for field in schema["fields"]]
         if (key := {"array": "items", "map": "values"}.get(schema["type"])) is not None:
@@ -160,8 +162,13 @@ class _Walk:
         return forms
 
     def _with_mark(self, form: dict[str, Any]) -> Any:
-        """Returns the form; that of a writer's type which the reader may have in a union asks for the number."""
-        if self._members is not None and _READ_AS.get(form["type"], frozenset({form["type"]})) & self._members:
+        """Returns the form; that of a writer's type which the reader may have in a union asks for the number.
+
+        Bytes and decimals have the same type. The reader schema says which of them a value is.
+        """
+        if self._members is not None and (
+            "logicalType" in form or _READ_AS.get(form["type"], frozenset({form["type"]})) & self._members
+        ):
             return _numbered(form)
         return form["type"] if len(form) == 1 else form
 
@@ -175,11 +182,12 @@ def _with_number(value: Any, writer: Any, reader: Any = None) -> Any:
     """Returns a value that fastavro has read, with the number of the reader's branch if that has one."""
     if reader is None:  # the two schemas are the same
         reader = writer
-    if _DECIMAL in writer:
-        value = LOGICAL_READERS["bytes-decimal"](value, writer, None)
-    elif (kind := reader if isinstance(reader, str) else reader["type"]) != writer["type"]:
-        value = _promoted(value, kind)
-    number = None if isinstance(reader, str) else reader.get(_NUMBER)
+    node: Any = {"type": reader} if isinstance(reader, str) else reader
+    if node["type"] != writer["type"]:
+        value = _promoted(value, node["type"])
+    if _DECIMAL in node or node.get("logicalType") == "decimal":
+        value = LOGICAL_READERS["bytes-decimal"](value, writer if _DECIMAL in writer else node, None)
+    number = node.get(_NUMBER)
     return value if number is None else Member(number, value)
 
 

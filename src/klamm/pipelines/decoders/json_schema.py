@@ -27,6 +27,7 @@ from klamm.pipelines.decoders.wire_format import HEADER_BYTES
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
+    from referencing import Registry as Resources
 
 __all__ = ["JsonSchemaDecoder", "json_schema"]
 
@@ -94,7 +95,7 @@ class _PinnedJsonSchema(PinnedDecoder):
         except ValueError as error:
             raise DecoderError(f"json_schema(): the schema is not JSON: {error}") from None
         if validate:
-            _validator(schema, others)
+            _check(schema, others)
         self._declared, notes = json_schema_columns(schema, others)
         self.schema = as_nullable(self._declared)
         self.stored: dict[str, Any] = {"decoder": "json_schema", "text": text, **origin, "validate": validate}
@@ -123,14 +124,29 @@ class _PinnedJsonSchema(PinnedDecoder):
         return checked.withColumn(DECODED, F.when(F.col(BAD_REASON).isNull(), F.col(DECODED)))
 
 
+def _check(schema: Any, others: Mapping[str, Any]) -> None:
+    """Raises `DecoderError` if the schema is none, or refers to what is not there."""
+    validator = _validator(schema, others)
+    from klamm.pipelines.decoders.json_schema_references import refuse_missing_references
+
+    refuse_missing_references(schema, validator.ID_OF(validator.META_SCHEMA), _resources(others))
+
+
+def _resources(others: Mapping[str, Any]) -> Resources[Any]:
+    from referencing import Registry as Resources
+    from referencing import Resource
+    from referencing.jsonschema import DRAFT202012
+
+    return Resources().with_resources(
+        (name, Resource.from_contents(other, default_specification=DRAFT202012)) for name, other in others.items()
+    )
+
+
 def _validator(schema: Any, others: Mapping[str, Any]) -> Validator:
     """Returns the validator of the schema. Raises `DecoderError` if the schema is none."""
     try:
         from jsonschema import Draft202012Validator, SchemaError
         from jsonschema.validators import validator_for
-        from referencing import Registry as Resources
-        from referencing import Resource
-        from referencing.jsonschema import DRAFT202012
     except ImportError as error:
         raise DecoderError(
             f"json_schema() needs jsonschema ({error}). Run: pip install '.[registry]' in a clone of klamm, or say "
@@ -141,10 +157,7 @@ def _validator(schema: Any, others: Mapping[str, Any]) -> Validator:
         kind.check_schema(schema)
     except SchemaError as error:
         raise DecoderError(f"json_schema(): not a JSON Schema: {error.json_path}: {error.message}") from None
-    resources: Resources[Any] = Resources().with_resources(
-        (name, Resource.from_contents(other, default_specification=DRAFT202012)) for name, other in others.items()
-    )
-    validator: Validator = kind(schema, registry=resources)
+    validator: Validator = kind(schema, registry=_resources(others))
     return validator
 
 

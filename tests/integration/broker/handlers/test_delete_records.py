@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +17,7 @@ from klamm.broker.partitions.followers import Followers
 from klamm.broker.partitions.partition import Partition
 from klamm.broker.time_slices import finish_in_steps
 from klamm.metadata.image import PartitionImage
-from klamm.protocol.errors import ErrorCode
+from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
@@ -63,9 +64,18 @@ def partition(tmp_path: Path) -> Iterator[Partition]:
     folder.close()
 
 
-def _delete(partition: Partition, offset: int, during: Any = None) -> tuple[int, int]:
-    """Returns the error code and the low watermark of the answer; `during` is called while it waits."""
-    registry = SimpleNamespace(by_name={}, get=lambda topic, index: partition)
+def _delete(
+    partition: Partition, offset: int, during: Any = None, refusal: ErrorCode = ErrorCode.NOT_LEADER_OR_FOLLOWER
+) -> tuple[int, int]:
+    """Returns the error code and the low watermark of the answer; `during` is called while it waits, and `refusal` is
+    the error for a partition that has resigned."""
+
+    def get(topic: str, index: int) -> Partition:
+        if not partition.leads:
+            raise KafkaError(refusal, "")
+        return partition
+
+    registry = SimpleNamespace(by_name={}, get=get)
     metadata = SimpleNamespace(image=SimpleNamespace(brokers={ONE: None, TWO: None}))
     context: Any = SimpleNamespace(broker=SimpleNamespace(partitions=registry, metadata=metadata))
     topic = DeleteRecordsTopic(name="orders", partitions=[DeleteRecordsPartition(partition_index=0, offset=offset)])
@@ -91,3 +101,16 @@ def test_low_watermark_is_that_of_all_replicas(partition: Partition) -> None:
 def test_there_is_no_low_watermark_without_the_leader(partition: Partition) -> None:
     """As in Kafka, a broker that loses the leadership while it waits for the followers answers no low watermark."""
     assert _delete(partition, 4, during=partition.resign) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+def test_a_topic_that_is_deleted_meanwhile_is_unknown(partition: Partition) -> None:
+    """As in Kafka, the answer for a partition that is deleted while the request waits for the followers is that there
+    is no such partition: a client that looks for the leader would look in vain."""
+    refusal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert _delete(partition, 4, during=partition.resign, refusal=refusal) == (refusal, -1)
+
+
+def test_a_log_that_fails_meanwhile_is_told(partition: Partition) -> None:
+    """As in Kafka, the answer for a log that fails while the request waits for the followers is that."""
+    fail = partial(partition.log.mark_offline, "it fails")
+    assert _delete(partition, 4, during=fail) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)

@@ -3,6 +3,7 @@ itself."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -115,3 +116,51 @@ def test_other_directories_are_refused(directory: Path, tmp_path: Path, capsys: 
         assert main(["log", verb, str(empty)]) == 1
         assert "is no data directory of" in capsys.readouterr().err
     assert not list(empty.iterdir())
+
+
+_OF_KAFKA = ("__cluster_metadata-0", "bootstrap.checkpoint")
+
+
+def _break_off_the_import(directory: Path) -> None:
+    """Leaves the directory as an import does that is killed before it has put Kafka's metadata aside."""
+    assert main(["log", "import-kafka", str(directory)]) == 0
+    for name in _OF_KAFKA:
+        (directory / f"{name}.imported").rename(directory / name)
+
+
+def test_an_import_that_was_killed_is_repeated(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An import that was killed before it had put Kafka's metadata aside is completed when it is repeated. Until then
+    no broker starts: Kafka could still run on the directory."""
+    before = _agreed(read_image(directory / "metadata.sqlite"))
+    assert main(["log", "export-kafka", str(directory)]) == 0
+    _break_off_the_import(directory)
+    capsys.readouterr()
+    assert main(["serve", "--data-dir", str(directory), "--listen", "127.0.0.1:0"]) == 1
+    assert f"was not completed: repeat `klamm log import-kafka {directory}`" in capsys.readouterr().err
+    assert main(["log", "import-kafka", str(directory), "--dry-run"]) == 0
+    assert all((directory / name).exists() for name in ("metadata.sqlite", *_OF_KAFKA))
+    assert main(["log", "import-kafka", str(directory)]) == 0
+    assert not any((directory / name).exists() for name in _OF_KAFKA)
+    assert _agreed(read_image(directory / "metadata.sqlite")) == before
+    with Broker(data_dir=directory):
+        pass
+
+
+def test_the_metadata_of_two_programs_that_have_run_are_left_alone(
+    directory: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """If a broker of klamm has run since Kafka's metadata was written, an import would undo its changes. The refusal
+    tells which files to move, after an export that was killed, for example."""
+    before = _agreed(read_image(directory / "metadata.sqlite"))
+    copy = directory.parent / "copy"
+    shutil.copy(directory / "metadata.sqlite", copy)
+    assert main(["log", "export-kafka", str(directory)]) == 0
+    copy.rename(directory / "metadata.sqlite")
+    capsys.readouterr()
+    assert main(["log", "import-kafka", str(directory)]) == 1
+    said = capsys.readouterr().err
+    assert "has klamm's metadata already (metadata.sqlite), and Kafka's too (__cluster_metadata-0)" in said
+    assert "move __cluster_metadata-0 and bootstrap.checkpoint to another place" in said
+    assert _agreed(read_image(directory / "metadata.sqlite")) == before
+    with Broker(data_dir=directory):
+        pass

@@ -393,6 +393,32 @@ def test_a_full_quota_is_explained(own_etcd: Callable[..., Etcd], caplog: pytest
     _within(scenario())
 
 
+def test_a_full_quota_after_a_lost_answer_is_explained(
+    own_etcd: Callable[..., Etcd], caplog: pytest.LogCaptureFixture
+) -> None:
+    """When the answer to a transaction is lost and etcd has used up its quota since then, the log says what to do."""
+    etcd = own_etcd(options=["--quota-backend-bytes=4194304"])
+
+    async def scenario(proxy: CutProxy) -> None:
+        store = await EtcdStore.open(through(proxy, etcd), session_timeout_s=60)
+        await watched(store)
+        other = await EtcdStore.open(etcd.address())
+        seen_by_other = await watched(other)
+        proxy.lose_answers()
+        sent = asyncio.ensure_future(store.transact({}, [Change("b", b"1")]))
+        await until(lambda: "b" in seen_by_other[-1].entries)
+        await asyncio.to_thread(etcd.fill_quota)
+        proxy.heal()
+        with pytest.raises(OutcomeUnknown):
+            await sent
+        assert ["etcdctl alarm disarm" in record.message for record in caplog.records].count(True) == 1
+        await store.close()
+        await other.close()
+
+    with CutProxy(etcd.members[0].port) as proxy:
+        _within(scenario(proxy))
+
+
 def test_an_old_etcd_is_reported(etcd: Etcd, prefix: str, caplog: pytest.LogCaptureFixture) -> None:
     """A version of etcd whose watches can lose deletions gives a warning of one line at the start."""
 

@@ -27,3 +27,13 @@ def test_partitions_without_a_leader_move_last(capsys: pytest.CaptureFixture[str
     assert (
         capsys.readouterr().err == "klamm cluster: bills-0 has no leader: it moves when one of its replicas is back\n"
     )
+
+
+def test_a_topic_that_was_deleted_before_its_turn_is_told_and_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    """The command has planned the moves itself, so a topic that does not exist was deleted after that."""
+    cluster = CannedCluster([1, 2], {"orders": [(2,)]})
+    moves = [PartitionMove(("gone", 0), (1,), (2,), 0), PartitionMove(("orders", 0), (1,), (2,), 0)]
+    assert move_in_batches(argparse.Namespace(throttle=None, at_once=5, output="table"), cluster, moves) == 0
+    shown = capsys.readouterr()
+    assert shown.err == "klamm cluster: gone-0 no longer exists\n"
+    assert shown.out.endswith("1 partition moved\n")

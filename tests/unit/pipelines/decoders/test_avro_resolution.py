@@ -255,3 +255,27 @@ def test_a_default_of_the_writer_does_not_count(resolve: Resolve, kind: Any) -> 
     )
     reader = _record("R", _field("inner", _record("Inner", _field("id", "int"))))
     assert resolve(writer, reader, data) == ([{"inner": {"id": 1}}], [None])
+
+
+_LONG_DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 40, "scale": 2}
+_FIXED = {"type": "fixed", "name": "D", "size": 2}
+_FIXED_DECIMAL = {**_FIXED, "logicalType": "decimal", "precision": 4, "scale": 2}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "value", "expected"),
+    [
+        ("bytes", _DECIMAL, b"\1\0", decimal.Decimal("2.56")),
+        (_DECIMAL, "bytes", decimal.Decimal("2.56"), b"\1\0"),
+        ("bytes", _LONG_DECIMAL, b"\1\0", "2.56"),
+        (_FIXED, _FIXED_DECIMAL, b"\1\0", decimal.Decimal("2.56")),
+        (_FIXED_DECIMAL, _FIXED, decimal.Decimal("2.56"), b"\1\0"),
+        ("bytes", ["null", _DECIMAL, "string"], b"\1\0", {"member0": decimal.Decimal("2.56"), "member1": None}),
+        (_DECIMAL, {**_DECIMAL, "scale": 3, "precision": 6}, decimal.Decimal("2.56"), decimal.Decimal("2.560")),
+        (["null", "bytes"], ["null", _DECIMAL], b"\1\0", decimal.Decimal("2.56")),
+    ],
+)
+def test_decimals_and_bytes(resolve: Resolve, writer: Any, reader: Any, value: Any, expected: Any) -> None:
+    """The bytes of a writer are a decimal if the reader schema says so, and those of a writer's decimal are bytes."""
+    found = resolve(_record("R", _field("f", writer)), _record("R", _field("f", reader)), {"f": value})
+    assert found == ([{"f": expected}], [None])
