@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -50,10 +51,10 @@ def test_a_file_in_the_way_is_named(tmp_path: Path) -> None:
 def test_a_full_disk_is_seen_behind_other_errors(tmp_path: Path) -> None:
     """A full disk is recognised behind SQLite's error codes and in the causes of other errors; other errors stay
     unchanged."""
-    database = sqlite3.connect(":memory:")
-    database.execute("PRAGMA max_page_count = 1")
-    with pytest.raises(sqlite3.OperationalError) as full:
-        database.execute("CREATE TABLE a (b)")
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("PRAGMA max_page_count = 1")
+        with pytest.raises(sqlite3.OperationalError) as full:
+            database.execute("CREATE TABLE a (b)")
     error = KlammError("the store failed")
     assert directory_failure(error, tmp_path) is None
     error.__cause__ = full.value
