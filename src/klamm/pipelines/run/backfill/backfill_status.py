@@ -54,7 +54,8 @@ class BackfillStatus:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._is_over.set()
         self._thread.join()
-        self._write("stopped" if kind is None else "failed")
+        with suppress(OSError):  # the backfill has ended as it has; its process is gone soon
+            self._write("stopped" if kind is None else "failed")
 
     def _refresh(self) -> None:
         while not self._is_over.wait(_INTERVAL_S):

@@ -67,13 +67,22 @@ class PartitionReplacement:
         """
         return [*self._state(), *self._fewer_rows(rows), *self._neighbours(rows)]
 
+    def claim(self) -> None:
+        """Stores that files are to be replaced: from now on the flow does not begin to run."""
+        self._record.phase = "replacing"
+        self._record.store()
+
+    def give_up_claim(self) -> None:
+        """Lets the flow run again; the same backfill continues with the computed rows."""
+        self._record.phase = "computed"
+        self._record.store()
+
     def prepare(self) -> None:
         """Stores the files of both sides: the replacement begins."""
         new = [each.name for each in self._files.data_files(self._rows)]
         partitions = {_folder(self._target(name)) for name in new}
         old = [name for name in listed_files(self._files) if _folder(name) in partitions]
         self._record.replacement = {"new": new, "old": old}
-        self._record.phase = "replacing"
         self._record.store()
 
     def finish(self) -> int:
