@@ -16,6 +16,7 @@ from typing import Final
 
 from klamm._version import __version__
 from klamm.cli.errors import UsageError
+from klamm.cli.output import drop_output
 from klamm.cli.parser import Parser
 from klamm.errors import KlammError
 
@@ -77,8 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader closed the pipe. The interpreter's flush at exit must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return DONE
     return status
 

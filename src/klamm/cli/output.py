@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["add_output_option", "id_list", "new_console", "say", "show_rows", "tsv_cell"]
+__all__ = ["add_output_option", "drop_output", "id_list", "new_console", "say", "show_rows", "tsv_cell"]
 
 _WIDEST_WITHOUT_TERMINAL: Final = 10_000
 _TSV_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
@@ -26,6 +27,12 @@ def add_output_option(parser: argparse.ArgumentParser) -> None:
         default="table",
         help="how to show the result (default table)",
     )
+
+
+def drop_output() -> None:
+    """Drops all further output, after the reader of the pipe has closed it: the interpreter's flush at exit must not
+    fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def show_rows(arguments: argparse.Namespace, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> None:

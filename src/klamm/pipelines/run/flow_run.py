@@ -290,6 +290,9 @@ class FlowRun:
             _logger.warning("%s/%s can't be removed: %s", self._folder, STOP_FILE, error)
 
     def _note_failure(self, role: str, query: SupervisedQuery, failure: Failure) -> None:
+        if self.message is not None:
+            _logger.warning("query %s failed too, after the end of its flow: %s", query.name, failure.line)
+            return  # what has ended the flow is not replaced by what follows from it
         file = f"{self._folder}/{_ERROR_FILE}"
         try:
             folder_at(self._folder).replace(_ERROR_FILE, failure.whole.encode())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,10 @@ from klamm.pipelines.status.flow_status import Runner, read_status, write_status
 class Session:
     """A session in which no query starts."""
 
-    def _get_j_spark_session_class(self, jvm: Any) -> Any:
+    _jvm = None
+
+    @staticmethod
+    def _get_j_spark_session_class(jvm: Any) -> Any:
         raise SystemExit("no query starts")
 
 
@@ -61,3 +65,41 @@ def test_a_flow_that_is_over_leaves_its_folder_alone(tmp_path: Path) -> None:
     assert status is not None
     assert (status.state, status.runner.run_id) == ("running", "next")
     assert Path(folder, STOP_FILE).exists()
+
+
+def test_the_first_error_that_ends_a_flow_is_told(tmp_path: Path) -> None:
+    """A flow stops by an error, and its dead letters stop by another one. The message, the status and the file with the
+    whole error are those of the flow, without which the dead letters do not go on."""
+    pipeline = Pipeline("flights")
+    pipeline.flow(source=topic("flights"), sink=to_topic("out"), name="late")(lambda flights: flights)
+    place = Place.at("flights", bootstrap_servers="kafka:9092", checkpoints=str(tmp_path))
+    both_wait = threading.Event()
+
+    class Waiting(Session):
+        @staticmethod
+        def _get_j_spark_session_class(jvm: Any) -> Any:
+            assert both_wait.wait(60)
+            raise SystemExit("no query starts")
+
+    session: Any = Waiting()
+    run = FlowRun(
+        session,
+        place,
+        pipeline.flows["late"],
+        runner=Runner.this_process("run"),
+        max_restarts=0,
+        once=False,
+        clock=iter((0.0, 100.0, 101.0)).__next__,  # so late that the dead letters start next to the flow
+        wall_clock=lambda: 1_700_000_000.0,
+    )
+    assert list(run.look()) == []
+    both_wait.set()
+    for thread in threading.enumerate():
+        if thread.name == "klamm-pipeline-start":
+            thread.join(60)
+    assert list(run.look()) == []
+
+    assert [query.state.value for query in run.queries.values()] == ["failed", "failed"]
+    assert run.message is not None
+    assert run.message.startswith("flow late stopped")
+    assert run.status().error == run.message
