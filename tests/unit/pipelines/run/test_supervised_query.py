@@ -163,9 +163,9 @@ def test_an_error_of_the_analysis_ends_a_flow_that_has_not_run(tmp_path: Path) -
 
 
 def test_an_error_of_the_analysis_at_a_restart_may_pass(tmp_path: Path) -> None:
-    """A flow joins a table that another job is just replacing, when the flow is started again after its broker was away.
-    Spark reports the missing table as it reports a missing column, but the same code has run before: the flow is started
-    again until the table is there."""
+    """A flow joins a table that another job is just replacing, when the flow is started again after its broker was
+    away. Spark reports the missing table as it reports a missing column, but the same code has run before: the flow is
+    started again until the table is there."""
     start = Start()
     start.may_go_on.set()
     query = supervised(start, tmp_path)
