@@ -142,7 +142,7 @@ def test_a_stop_long_after_the_end_of_the_flow_waits_for_the_dead_letters(
     for name, text in (("offsets", 'v1\n{}\n{"flights":{"0":5}}'), ("commits", "v1\n{}")):
         (Path(place.checkpoint("late")) / name).mkdir(parents=True)
         (Path(place.checkpoint("late")) / name / "0").write_text(text)
-    now = 0.0
+    clock = [0.0]
     session: Any = Session()
     run = FlowRun(
         session,
@@ -151,7 +151,7 @@ def test_a_stop_long_after_the_end_of_the_flow_waits_for_the_dead_letters(
         runner=Runner.this_process("run"),
         max_restarts=0,
         once=True,
-        clock=lambda: now,
+        clock=lambda: clock[0],
         wall_clock=lambda: 1_700_000_000.0,
     )
     run.begin()
@@ -161,11 +161,12 @@ def test_a_stop_long_after_the_end_of_the_flow_waits_for_the_dead_letters(
             for thread in threading.enumerate():
                 if thread.name == "klamm-pipeline-start":
                     thread.join(60)
-    now = 100.0
+    clock[0] = 100.0
     run.request_stop()
-    for now in (101.0, 115.0):
+    for after in (101.0, 115.0):
+        clock[0] = after
         assert list(run.look()) == []
         assert (run.status().state, letters.is_stopped) == ("stopping", False)
-    now = 122.0
+    clock[0] = 122.0
     assert list(run.look()) == []
     assert letters.is_stopped
