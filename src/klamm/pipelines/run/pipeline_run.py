@@ -13,6 +13,7 @@ from klamm.pipelines.declare.pipeline import Pipeline
 from klamm.pipelines.declare.sinks import ToFiles
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.backfill.backfill_record import unfinished_replacement
+from klamm.pipelines.run.backfill.backfill_status import running_claim
 from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.flow_run import FlowRun
 from klamm.pipelines.run.place import Place
@@ -178,7 +179,7 @@ def _refuse_replacement(place: Place, flows: Iterable[Flow]) -> None:
         if not isinstance(flow.sink, ToFiles):
             continue
         try:
-            found = unfinished_replacement(place, flow)
+            found = unfinished_replacement(place, flow) or running_claim(place, flow)
         except OSError as error:
             raise PipelineError(f"the backfills of flow {flow.name} can't be read: {error}") from None
         if found is not None:

@@ -115,7 +115,7 @@ class FlowBackfill:
         assert isinstance(sink, ToFiles)
         replacement = PartitionReplacement(self._spark, self._place, self._flow, sink, record)
         doubts: list[str] = []
-        if record.replacement is None:
+        if record.phase != "replacing":
             rows = self._rows()
             self._refuse_condition(rows, sink)
             if record.phase == "computing":

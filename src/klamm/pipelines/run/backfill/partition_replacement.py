@@ -68,8 +68,8 @@ class PartitionReplacement:
         return [*self._state(), *self._fewer_rows(rows), *self._neighbours(rows)]
 
     def claim(self) -> None:
-        """Stores that files are to be replaced: from now on the flow does not begin to run."""
-        self._record.phase = "replacing"
+        """Stores that files are to be replaced: while this process lives, the flow does not begin to run."""
+        self._record.phase = "claimed"
         self._record.store()
 
     def give_up_claim(self) -> None:
@@ -83,6 +83,7 @@ class PartitionReplacement:
         partitions = {_folder(self._target(name)) for name in new}
         old = [name for name in listed_files(self._files) if _folder(name) in partitions]
         self._record.replacement = {"new": new, "old": old}
+        self._record.phase = "replacing"
         self._record.store()
 
     def finish(self) -> int:
