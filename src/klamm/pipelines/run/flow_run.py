@@ -293,7 +293,7 @@ class FlowRun:
 
     def _note_failure(self, role: str, query: SupervisedQuery, failure: Failure) -> None:
         if self.message is not None:
-            _logger.warning("query %s failed too, after the end of its flow: %s", query.name, failure.line)
+            _logger.warning("query %s has failed as well: %s", query.name, failure.line)
             return  # what has ended the flow is not replaced by what follows from it
         file = f"{self._folder}/{_ERROR_FILE}"
         try:
