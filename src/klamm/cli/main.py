@@ -87,8 +87,6 @@ def _run(words: Sequence[str], noun: str | None) -> int:
         if "reaches_cluster" in parsed:
             importlib.import_module("klamm.cli.context.target").settle(parsed, os.environ)
         return int(importlib.import_module(COMMANDS[parsed.command][0]).run(parsed))
-    except OutputFailed:
-        raise
     except KlammError as error:
         print(f"klamm {parsed.command}: {error}", file=sys.stderr)
         return WRONG_USE if isinstance(error, UsageError) else FAILED

@@ -11,13 +11,14 @@ import os
 import sys
 from typing import Any
 
-from klamm.errors import KlammError
-
 __all__ = ["OutputFailed", "StandardOutput", "discard_output", "prepare_output"]
 
 
-class OutputFailed(KlammError):
-    """The standard output can't be written, for example because its disk is full."""
+class OutputFailed(Exception):
+    """The standard output can't be written, for example because its disk is full.
+
+    No `KlammError`: what handles the errors of a command's work must not take this one for one of them.
+    """
 
 
 class StandardOutput(io.FileIO):

@@ -71,10 +71,12 @@ def test_corrected_records_go_to_the_sink_once(runs: Runs, name: str, new_topic:
 
 
 def test_records_go_back_to_their_topic(runs: Runs, name: str, new_topic: Callable[..., Topic]) -> None:
-    """With the other kind of replay the records are written to their topic again, as they were, each once."""
+    """With the other kind of replay the records are written to their topic again, as they were, each once. The options
+    of the dead letters hold for this replay too, also those that klamm sets by default."""
     flights = new_topic()
     flights.produce_records([{"value": "bad", "key": "k", "headers": [("trace", b"1")]}, {"value": None, "key": "t"}])
-    pipeline = declared(name, flights, "true")
+    letters = dead_letters(options={"kafka.max.request.size": 32 << 20})
+    pipeline = declared(name, flights, "true", bad_records=letters)
     assert runs.once(pipeline)
 
     assert replay(runs, pipeline, return_flow)

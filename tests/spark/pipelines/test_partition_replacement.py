@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as standard_json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from tests.support.spark_topics import Topic
 
 from klamm.pipelines import Pipeline, PipelineError, json, to_files, topic
 from klamm.pipelines.run.backfill import file_sink_log, partition_replacement
+from klamm.pipelines.run.backfill.partition_replacement import PartitionReplacement
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -164,14 +166,68 @@ def test_an_unfinished_micro_batch_is_finished_first(sink: Sink, runs: Runs) -> 
     assert sink.rows() == expected(1, 1, 1)
 
 
+def test_a_flow_that_was_killed_while_the_rows_were_computed(
+    sink: Sink, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flow runs while the rows are computed, and is killed in a micro-batch. Its files are not replaced before it
+    has finished this micro-batch, for which it may run."""
+    pipeline = sink.pipeline(factor=10)
+    commit = Path(runs.place(pipeline).checkpoint("late"), "commits", "11")
+    written = PartitionReplacement.write_rows
+
+    def killed_meanwhile(self: PartitionReplacement, rows: DataFrame) -> None:
+        written(self, rows)
+        commit.unlink()
+        commit.with_name(f".{commit.name}.crc").unlink(missing_ok=True)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionReplacement, "write_rows", killed_meanwhile)
+        with pytest.raises(PipelineError, match="flow late has a micro-batch that is not finished"):
+            backfill(runs, pipeline, "live")
+    assert sink.rows() == expected(1, 1, 1)
+
+    assert runs.once(sink.pipeline())
+    assert backfill(runs, pipeline, "live").partitions == 3
+    assert sink.rows() == expected(10, 10, 10)
+
+
+def test_a_flow_that_begins_while_partitions_are_checked(
+    sink: Sink, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The flow does not run from the moment on when the partitions are checked: rows that it wrote after the check
+    would be replaced too. After the replacement it writes them."""
+    doubts = PartitionReplacement.doubts
+
+    def begun_meanwhile(self: PartitionReplacement, rows: DataFrame) -> list[str]:
+        found = doubts(self, rows)
+        sink.produce(DAYS[1], 1)
+        with suppress(PipelineError):
+            runs.once(sink.pipeline())
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionReplacement, "doubts", begun_meanwhile)
+        assert backfill(runs, sink.pipeline(factor=10), "live", "4", "8").partitions == 1
+
+    assert runs.once(sink.pipeline())
+    assert sink.rows() == expected(1, 10, 1) + Counter([(DAYS[1], 0)])
+
+
 def test_the_live_flow_and_a_replacement(sink: Sink, runs: Runs) -> None:
-    """A range that the flow has not read yet is refused. While the flow runs, the rows are computed and kept, and
-    replace the old ones when it has ended. Rows that the flow still has in its state are a doubt."""
+    """A range that the flow has not read yet is refused. While the flow runs, the rows are computed and kept, also in
+    the midst of a micro-batch, and replace the old ones when it has ended. Rows that the flow still has in its state
+    are a doubt."""
     sink.produce(DAYS[2], 1)
     with pytest.raises(PipelineError, match=r"has read .* only to offset 12, and the range ends at 13"):
         backfill(runs, sink.pipeline(), "live", "8", "latest")
     live = Background(runs.run(sink.pipeline(), once=False))
     live.wait_for(lambda: sink.flights.committed(f"{sink.name}.late", 1) == [13])
+    commit = Path(runs.place(sink.pipeline()).checkpoint("late"), "commits", "12")
+    finished = commit.read_bytes()
+    commit.unlink()  # as in the midst of the micro-batch
+    with pytest.raises(PipelineError, match=r"The rows are computed and kept: end it with `klamm pipeline stop`"):
+        backfill(runs, sink.pipeline(factor=10), "live", "8", "12")
+    commit.write_bytes(finished)
     with pytest.raises(PipelineError, match=r"The rows are computed and kept: end it with `klamm pipeline stop`"):
         backfill(runs, sink.pipeline(factor=10), "live", "8")
     live.run.request_stop()

@@ -21,6 +21,7 @@ from klamm.cli.pipeline.backfill_lines import BackfillLines
 from klamm.cli.pipeline.chosen_pipeline import choose_pipeline, session_for
 from klamm.errors import KlammError
 from klamm.insight.words import count, moment
+from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.backfill.backfill_plan import Plan, plan_backfill
 from klamm.pipelines.run.backfill.backfill_range import EARLIEST, LATEST, Border
@@ -52,9 +53,12 @@ def run(arguments: argparse.Namespace) -> int:
         )
     (flow,) = chosen.flows
     own = Arguments(arguments.begin, arguments.end, arguments.into, arguments.where)
-    plan = plan_backfill(
-        chosen.place, chosen.pipeline, flow, target, own, borders=(begin, end), appends=arguments.append
-    )
+    try:
+        plan = plan_backfill(
+            chosen.place, chosen.pipeline, flow, target, own, borders=(begin, end), appends=arguments.append
+        )
+    except OSError as error:
+        raise _unreadable(flow, error) from error
     show_rows(arguments, RANGE_COLUMNS, list(_rows(plan)))
     again = f", as a backfill that began at {moment(plan.record.begun_ms)} and did not end" if plan.is_continued else ""
     say(arguments, f"flow {flow.name}: {count(plan.size, 'offset')} to read, into {target}{again}")
@@ -67,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
         with BackfillLines(spark, flow.name, lambda text: say(arguments, text)) as lines:
             backfill = FlowBackfill(spark, chosen.place, flow, plan)
             outcome = _run(spark, partial(backfill.run, lines.report, force=arguments.force))
+    except OSError as error:
+        raise _unreadable(flow, error) from error
     except KeyboardInterrupt:
         print("klamm pipeline: interrupted; the same command continues the backfill", file=sys.stderr)
         raise
@@ -76,6 +82,10 @@ def run(arguments: argparse.Namespace) -> int:
         say(arguments, f"flow {flow.name}: warning: {doubt}")
     say(arguments, f"flow {flow.name}: {', '.join(_told(outcome, target))}")
     return 0
+
+
+def _unreadable(flow: Flow, error: OSError) -> PipelineError:
+    return PipelineError(f"the folders of flow {flow.name} and of its backfills can't be read and written: {error}")
 
 
 def _run(spark: SparkSession, work: Callable[[], BackfillOutcome]) -> BackfillOutcome:

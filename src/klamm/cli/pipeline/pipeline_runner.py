@@ -9,7 +9,9 @@ import time
 from klamm.cli.pipeline.chosen_pipeline import choose_pipeline, session_for
 from klamm.cli.pipeline.run_lines import lines_for
 from klamm.cli.pipeline.stop_signals import end_while_spark_starts, stop_on_signals
-from klamm.pipelines.run.pipeline_run import PipelineRun, RunReporter, refuse_run
+from klamm.cli.standard_output import discard_output
+from klamm.pipelines.errors import PipelineError
+from klamm.pipelines.run.pipeline_run import NO_READER, PipelineRun, RunReporter, refuse_run
 from klamm.pipelines.run.run_announcement import RunAnnouncement
 from klamm.pipelines.run.spark_jvm import stop_session
 from klamm.pipelines.status.flow_metrics import FlowMetrics
@@ -52,7 +54,12 @@ def run(arguments: argparse.Namespace) -> int:
                 runner=announcement.runner,
             )
             stop_on_signals(running)
-        has_succeeded = running.run()
+        try:
+            has_succeeded = running.run()
+        except BrokenPipeError:
+            # Other commands end with status 0 then. A supervisor would take this run for one that ended in order.
+            discard_output()
+            raise PipelineError(NO_READER) from None
         lines.close()
         for flow in running.flows:
             if flow.message is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final
 
@@ -39,16 +40,18 @@ def run(arguments: argparse.Namespace) -> int:
     has_failed = False
     still_running = []
     for name, started in running.items():  # so their lines have the pipeline's order, whichever flow ends first
+        status = started
         while True:
-            status = _status(name, folders[name])
-            if status is None or status.runner.run_id != started.runner.run_id or status.is_final:
-                word = "stopped" if status is None or not status.is_final else status.state
+            # In HDFS there is no file for a moment while it is replaced.
+            status = _status(name, folders[name]) or status
+            if status.runner.run_id != started.runner.run_id or status.is_final:
+                word = status.state if status.is_final else "stopped"
                 print(f"flow {name}: {word}", flush=True)
                 has_failed = has_failed or word == "failed"
                 break
             if not is_alive(status, _now_ms()):
-                # Its next run must not find the request.
-                folder_at(folders[name]).remove_file(STOP_FILE)
+                with suppress(OSError):  # its next run removes the request too
+                    folder_at(folders[name]).remove_file(STOP_FILE)
                 print(f"flow {name}: process {status.runner.pid} on {status.runner.host} is gone", file=sys.stderr)
                 has_failed = True
                 break

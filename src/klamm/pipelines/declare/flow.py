@@ -19,6 +19,7 @@ __all__ = ["Flow", "OutputMode", "make_flow", "takes_environment"]
 
 OutputMode = Literal["append", "update", "complete"]
 
+_BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _SINKS: Final = "to_topic, to_files, to_format or to_batches"
 
 
@@ -98,6 +99,11 @@ def _sources(place: str, function: Callable[..., Any], source: object, sources: 
         if parameter.default is inspect.Parameter.empty
     ]
     names = [parameter.name for parameter in parameters]
+    if nameless := [each.name for each in parameters if each.kind not in _BY_NAME]:
+        raise DeclarationError(
+            f"{place}: its function gets each DataFrame by the name of the parameter, which {', '.join(nameless)} does "
+            "not take"
+        )
     if sources is None:
         if len(names) != 1:
             raise DeclarationError(

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from klamm.pipelines.declare.bad_records import DeadLetters
 from klamm.pipelines.declare.flow import Flow, make_flow
-from klamm.pipelines.declare.option_texts import OptionValue
+from klamm.pipelines.declare.option_texts import OptionValue, option_texts
 from klamm.pipelines.declare.sinks import Sink, ToFiles
 from klamm.pipelines.declare.topic_source import TopicSource
 from klamm.pipelines.errors import DeclarationError
+from klamm.spark.folders import absolute_location
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -51,6 +52,7 @@ class Pipeline:
         self.name: Final = name
         self.checkpoints: Final = checkpoints
         self.max_restarts: Final = max_restarts
+        option_texts(f"pipeline {name}: conf", conf, {})
         self.conf: Final[Mapping[str, OptionValue]] = dict(conf or {})
         self.flows: Final[dict[str, Flow]] = {}
 
@@ -102,13 +104,19 @@ class Pipeline:
         if not isinstance(sink, ToFiles):
             return
         for other in self.flows.values():
-            if isinstance(other.sink, ToFiles) and other.sink.path.rstrip("/") == sink.path.rstrip("/"):
+            if isinstance(other.sink, ToFiles) and _folder(other.sink.path) == _folder(sink.path):
                 raise DeclarationError(
                     f"flow {name} writes to {sink.path}, as flow {other.name} does: each needs a folder of its own"
                 )
 
     def __repr__(self) -> str:
         return f"Pipeline({self.name!r}, flows: {', '.join(self.flows) or 'none'})"
+
+
+def _folder(path: str) -> str:
+    """Returns the folder in one spelling: an absolute path, or a URI as Hadoop takes it."""
+    place, mark, rest = absolute_location(path).partition("://")
+    return f"{place}{mark}{re.sub('/+', '/', rest)}".rstrip("/")
 
 
 def check_name(what: str, name: object) -> None:

@@ -61,6 +61,9 @@ def _run(file: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except PipelineError as error:
         raise DeclarationError(f"{_place(file, error)}: {error}") from None
+    except SystemExit as error:
+        # Otherwise the command would end here, with status 0 if the file says so, and without a run.
+        raise DeclarationError(f"{_place(file, error)}: the file ends Python ({error!r})") from None
     except Exception as error:
         raise DeclarationError(f"{_place(file, error)}: {type(error).__name__}: {error}") from error
     return module
@@ -73,7 +76,7 @@ def _pickle_by_value(module: ModuleType) -> None:
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 
-def _place(file: Path, error: Exception) -> str:
+def _place(file: Path, error: BaseException) -> str:
     """Returns the file, with the line that raised the error, or the line of a syntax error."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return f"{file}, line {error.lineno}"

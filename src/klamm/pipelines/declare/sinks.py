@@ -104,7 +104,7 @@ def to_topic(
     JSON, other values as text. Without `value`, the record's value is a JSON object of all columns except `key`,
     `headers` and `_record`. `options` are further options of `format("klamm")`. Raises `DeclarationError`.
     """
-    (topic,) = names_of("to_topic()", [name] if isinstance(name, str) else name)
+    (topic,) = names_of("to_topic()", [name])
     if semantics not in get_args(Semantics):
         raise DeclarationError(f"to_topic({name!r}): semantics={semantics!r}: it is 'exactly-once' or 'at-least-once'")
     for argument, column in (("key", key), ("value", value), ("headers", headers)):
@@ -131,9 +131,10 @@ def to_files(
 
     `path` is a folder on a local disk or in any file system that Spark knows. Raises `DeclarationError`.
     """
-    (folder,) = names_of("to_files()", [path] if isinstance(path, str) else path)
-    columns = names_of("partition_by", partition_by) if partition_by else ()
-    return ToFiles(folder, format, columns, option_texts(f"to_files({path!r})", options, _RESERVED_FOR_FILES))
+    (folder,) = names_of("to_files()", [path])
+    (kind,) = names_of(f"to_files({path!r}): format", [format])
+    columns = names_of(f"to_files({path!r}): partition_by", partition_by) if partition_by else ()
+    return ToFiles(folder, kind, columns, option_texts(f"to_files({path!r})", options, _RESERVED_FOR_FILES))
 
 
 def to_format(
@@ -147,11 +148,13 @@ def to_format(
     Formats of files, such as "parquet", are those of `to_files`. `{environment}` in an option stands for the name of
     the environment. Raises `DeclarationError`.
     """
-    (name,) = names_of("to_format()", [format] if isinstance(format, str) else format)
-    if name == "klamm":
+    (name,) = names_of("to_format()", [format])
+    if name.lower() == "klamm":
         raise DeclarationError('to_format("klamm"): use to_topic(…)')
     if name.lower() in _FILE_FORMATS:
         raise DeclarationError(f"to_format({name!r}): use to_files(path, format={name!r})")
+    if path is not None and (not isinstance(path, str) or not path.strip()):
+        raise DeclarationError(f"to_format({name!r}): path is a folder, a path or a URI, not {path!r}")
     return ToFormat(name, path, option_texts(f"to_format({format!r})", options, _RESERVED_FOR_FILES))
 
 

@@ -23,6 +23,8 @@ _RESERVED: Final = {
     "kafka.bootstrap.servers": _CLUSTER,
     "kafka.group.id": "the names of the pipeline and the flow name the group",
     "klamm.follow.checkpointlocation": "dead letters follow their flow by it",
+    "klamm.group.checkpointlocation": "a flow and its dead letters have checkpoints of their own",
+    "klamm.group.reset": "with start='committed', a partition without a commit starts at its start",
     "klamm.stop.file": "`klamm pipeline stop` uses it",
     "maxoffsetspertrigger": "use topic(…, max_records_per_batch=…)",
     "startingoffsets": _START,
@@ -75,6 +77,10 @@ def topic(
     if (name is None) == (pattern is None):
         raise DeclarationError("topic() takes a name, a list of names, or pattern=…, and only one of them")
     place = f"topic({pattern if name is None else name!r})"
+    if pattern is not None and (not isinstance(pattern, str) or not pattern.strip()):
+        raise DeclarationError(f"{place}: pattern is a regular expression such as 'flights-.*', not {pattern!r}")
+    if not isinstance(headers, bool):
+        raise DeclarationError(f"{place}: headers={headers!r}: it is True or False")
     if decode is not None and not isinstance(decode, Decoder):
         raise DeclarationError(f"{place}: decode is a decoder such as json('id long, name string'), not {decode!r}")
     if tombstones not in get_args(Tombstones):
@@ -91,7 +97,7 @@ def topic(
         decode=raw() if decode is None else decode,
         start=parse_start(start),
         tombstones=tombstones,  # type: ignore[arg-type]
-        headers=bool(headers),
+        headers=headers,
         max_records_per_batch=max_records_per_batch,
         options=option_texts(place, options, _RESERVED),
     )

@@ -121,6 +121,12 @@ def letters_options(place: Place, flow: Flow) -> dict[str, str]:
     return {**_LETTERS_LIMITS, **declared, **own}
 
 
+def _origins_options(place: Place, sink: ToOrigins) -> dict[str, str]:
+    """Returns all options of the sink of a replay to the topics of the records, except for its checkpoint."""
+    own = {"klamm.sink.semantics": "exactly-once", "klamm.sink.marker.topic": sink.marker_topic}
+    return {**_LETTERS_LIMITS, **sink.options, **place.kafka_options, **own}
+
+
 def _with_sink(writer: DataStreamWriter, place: Place, flow: Flow) -> DataStreamWriter:
     sink = flow.sink
     if isinstance(sink, ToTopic):
@@ -133,8 +139,7 @@ def _with_sink(writer: DataStreamWriter, place: Place, flow: Flow) -> DataStream
     if isinstance(sink, ToBatches):
         return writer.foreachBatch(_batch_function(sink, place.environment))
     if isinstance(sink, ToOrigins):
-        options = {"klamm.sink.semantics": "exactly-once", "klamm.sink.marker.topic": sink.marker_topic}
-        return writer.format("klamm").options(**_LETTERS_LIMITS, **sink.options, **place.kafka_options, **options)
+        return writer.format("klamm").options(**_origins_options(place, sink))
     options = place.format_options(flow, sink) if isinstance(sink, ToFormat) else dict(sink.options)
     path = place.files_path(sink)
     if path is not None:

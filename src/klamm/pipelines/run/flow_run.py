@@ -253,14 +253,16 @@ class FlowRun:
         if self._once and self._stop_requested_at is None and not self.has_failed:
             self._dead_letters_may_start = True  # they end by themselves
             return
+        # With `once`, a stop may come long after the end of the flow.
+        since = max(self._flow_ended_at, self._stop_requested_at or self._flow_ended_at)
         # A flow that can't start, as one that is declared wrong, has nothing for its dead letters to reach.
         if not self.queries[FLOW].has_run or not self._is_behind(now):
             letters.stop_when_idle(now, requested_at=float("-inf"))
-        elif now - self._flow_ended_at >= _CATCH_UP_S or letters.state is QueryState.WAITING:
+        elif now - since >= _CATCH_UP_S or letters.state is QueryState.WAITING:
             letters.end()
         else:
             self._dead_letters_may_start = True
-            letters.give_up_start(now, requested_at=self._flow_ended_at)
+            letters.give_up_start(now, requested_at=since)
 
     def _is_behind(self, now: float) -> bool:
         """Returns whether the dead letters have not reached the end of the flow, as of at most half a second ago."""
@@ -290,6 +292,9 @@ class FlowRun:
             _logger.warning("%s/%s can't be removed: %s", self._folder, STOP_FILE, error)
 
     def _note_failure(self, role: str, query: SupervisedQuery, failure: Failure) -> None:
+        if self.message is not None:
+            _logger.warning("query %s has failed as well: %s", query.name, failure.line)
+            return  # what has ended the flow is not replaced by what follows from it
         file = f"{self._folder}/{_ERROR_FILE}"
         try:
             folder_at(self._folder).replace(_ERROR_FILE, failure.whole.encode())

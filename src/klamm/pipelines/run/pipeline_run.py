@@ -7,11 +7,14 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from klamm.errors import KlammError
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.declare.pipeline import Pipeline
 from klamm.pipelines.declare.sinks import ToFiles
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.backfill.backfill_record import unfinished_replacement
+from klamm.pipelines.run.backfill.backfill_status import running_claim
+from klamm.pipelines.run.error_texts import one_line
 from klamm.pipelines.run.flow_run import FlowRun
 from klamm.pipelines.run.place import Place
 from klamm.pipelines.run.run_announcement import forget_stop_requests, unwritable_folder
@@ -22,11 +25,15 @@ from klamm.pipelines.status.query_reports import BatchReport
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["PipelineRun", "RunReporter", "chosen_flows", "refuse_run", "refuse_second_run"]
+__all__ = ["NO_READER", "PipelineRun", "RunReporter", "chosen_flows", "refuse_run", "refuse_second_run"]
 
 _LOOK_INTERVAL_S: Final = 0.2
 _JVM_GONE: Final = (
     "Spark's JVM has ended, perhaps for lack of memory. Run the pipeline again: it goes on from its checkpoints"
+)
+NO_READER: Final = (
+    "the reader of the command's output has closed it, and the flows were ended at once. Run the pipeline again: it "
+    "goes on from its checkpoints"
 )
 
 
@@ -91,7 +98,7 @@ class PipelineRun:
         """Runs until all flows have ended. Returns whether none of them has failed.
 
         Raises `PipelineError` if Spark's JVM ends, if the flows' folders can't be written, or if a backfill has begun
-        to replace files of a flow.
+        to replace files of a flow. Raises what a reporter raises.
         """
         has_asked = False
         try:
@@ -110,12 +117,22 @@ class PipelineRun:
                     return not any(flow.has_failed for flow in self.flows)
                 time.sleep(_LOOK_INTERVAL_S)
         except BaseException as error:
-            reason = _JVM_GONE if isinstance(error, Exception) and is_jvm_gone(self._spark) else None
+            reason = self._reason(error)
             for flow in self.flows:
                 flow.end(reason)
-            if reason is not None:
+            if reason == _JVM_GONE:
                 raise PipelineError(reason) from None
             raise
+
+    def _reason(self, error: BaseException) -> str | None:
+        """Returns what has ended the run, for the status; None after a signal, and if the run was refused."""
+        if not isinstance(error, Exception):
+            return None
+        if is_jvm_gone(self._spark):
+            return _JVM_GONE
+        if isinstance(error, BrokenPipeError):
+            return NO_READER
+        return None if isinstance(error, KlammError) else one_line(f"{type(error).__name__}: {error}")
 
     def _look(self) -> None:
         for flow in self.flows:
@@ -162,7 +179,7 @@ def _refuse_replacement(place: Place, flows: Iterable[Flow]) -> None:
         if not isinstance(flow.sink, ToFiles):
             continue
         try:
-            found = unfinished_replacement(place, flow)
+            found = unfinished_replacement(place, flow) or running_claim(place, flow)
         except OSError as error:
             raise PipelineError(f"the backfills of flow {flow.name} can't be read: {error}") from None
         if found is not None:

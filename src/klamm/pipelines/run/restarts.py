@@ -9,6 +9,8 @@ __all__ = ["Restarts"]
 
 _FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 60.0
+_DOUBLINGS: Final = 6
+"""After so many, the pause is the longest."""
 
 
 @dataclass(slots=True)
@@ -34,4 +36,5 @@ class Restarts:
             return None
         self.count += 1
         self.total += 1
-        return now + min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** (self.count - 1))
+        doublings = min(self.count - 1, _DOUBLINGS)  # 2.0 ** 1024 is an error
+        return now + min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0**doublings)

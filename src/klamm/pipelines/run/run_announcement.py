@@ -52,17 +52,15 @@ class RunAnnouncement:
 
     def __enter__(self) -> Self:
         """Writes the status. Raises `PipelineError` if a flow's folder can't be written."""
-        forget_stop_requests(self._place, self._flows)
-        for flow in self._flows:
-            folder, status = self._place.flow_folder(flow.name), self._starting(flow)
-            try:
-                write_status(folder, status)
-            except OSError as error:
-                unwritable = unwritable_folder(flow, error)
-                self._withdraw("failed", str(unwritable))
-                raise unwritable from None
-            self._statuses[folder] = status
-        self._thread.start()
+        try:
+            forget_stop_requests(self._place, self._flows)
+            for flow in self._flows:
+                self._announce(flow)
+            self._thread.start()
+        except BaseException as error:  # as SIGTERM raises it; there is no `__exit__` then
+            self._is_over.set()
+            self._withdraw_for(error)
+            raise
         return self
 
     def __exit__(
@@ -70,6 +68,18 @@ class RunAnnouncement:
     ) -> None:
         self._is_over.set()
         self._thread.join()
+        self._withdraw_for(error)
+
+    def _announce(self, flow: Flow) -> None:
+        folder, status = self._place.flow_folder(flow.name), self._starting(flow)
+        self._statuses[folder] = status
+        try:
+            write_status(folder, status)
+        except OSError as error:
+            raise unwritable_folder(flow, error) from None
+
+    def _withdraw_for(self, error: BaseException | None) -> None:
+        """Writes the status of flows whose run is not made, because of `error`."""
         if isinstance(error, Exception):
             told = str(error) if isinstance(error, KlammError) else one_line(f"{type(error).__name__}: {error}")
             self._withdraw("failed", told)

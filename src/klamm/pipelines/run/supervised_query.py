@@ -169,7 +169,7 @@ class SupervisedQuery:
             return
         started, self._starting = self._starting, None
         if started.error is not None:
-            self._failed(now, _failure_at_start(started.error))
+            self._failed(now, _failure_at_start(started.error, has_run=self.has_run))
             return
         self._query, self._seen, self.state = started.query, None, QueryState.RUNNING
         self.has_run, self._idle_since = True, None
@@ -251,9 +251,12 @@ def _stop_however_long(query: StreamingQuery) -> None:
         query.stop()
 
 
-def _failure_at_start(error: BaseException) -> Failure:
+def _failure_at_start(error: BaseException, *, has_run: bool) -> Failure:
     from pyspark.errors import AnalysisException
 
-    is_certain = isinstance(error, DeclarationError | OptionError | AnalysisException)
+    # The same code has been analysed before if the query has run: a table that it reads is away, or its catalog is.
+    is_certain = isinstance(error, DeclarationError | OptionError) or (
+        isinstance(error, AnalysisException) and not has_run
+    )
     line = str(error) if isinstance(error, KlammError) else one_line(f"{type(error).__name__}: {error}")
     return Failure(line, "".join(traceback.format_exception(error)), None, is_certain)

@@ -31,11 +31,21 @@ class Runner:
     pid: int
     process_start: str | None
     """Tells a process from a later one with the same id; None where the system does not tell it."""
+    pid_namespace: str | None = None
+    """Tells containers with the same host name apart, as those in the network of their machine; None where the system
+    does not tell it, and in a file of an older version."""
 
     @classmethod
     def this_process(cls, run_id: str) -> Runner:
         """Returns the runner that is this process."""
-        return cls(run_id, socket.gethostname(), os.getpid(), _process_start(os.getpid()))
+        return cls(run_id, socket.gethostname(), os.getpid(), _process_start(os.getpid()), _pid_namespace())
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether this process can look up the runner's process by its id."""
+        own = _pid_namespace()
+        is_same = own is None or self.pid_namespace is None or own == self.pid_namespace
+        return is_same and self.host == socket.gethostname()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +135,13 @@ def _known(of: type[T], values: Mapping[str, Any]) -> T:
 def is_alive(status: FlowStatus, now_ms: int) -> bool:
     """Returns whether the process that wrote the status still runs the flow.
 
-    On this machine the process is looked up. Of another machine's process, it is known only when it wrote last.
+    On this machine the process is looked up. Of a process on another machine or in another container, it is known only
+    when it wrote last.
     """
     if status.is_final:
         return False
     runner = status.runner
-    if runner.host == socket.gethostname():
+    if runner.is_visible:
         return _is_running(runner)
     return now_ms - status.updated_ms < _FRESH_S * 1000
 
@@ -144,6 +155,14 @@ def _is_running(runner: Runner) -> bool:
         pass
     start = _process_start(runner.pid)
     return start is None or runner.process_start is None or start == runner.process_start
+
+
+def _pid_namespace() -> str | None:
+    """Returns the name of this process's namespace of process ids; None where there is no /proc."""
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return None
 
 
 def _process_start(pid: int) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from klamm.cli.errors import UsageError
@@ -9,6 +11,13 @@ from klamm.cli.main import FAILED, WRONG_USE, main
 from klamm.cli.pipeline.pipeline_backfill import border
 from klamm.pipelines.run.backfill.backfill_range import EARLIEST, LATEST, Border
 from klamm.protocol.types import Millis, Offset, PartitionIndex, TopicPartition
+
+_FILE = """
+from klamm.pipelines import Pipeline, to_files, topic
+
+pipeline = Pipeline("flights")
+pipeline.flow(source=topic("flights"), sink=to_files("out", partition_by="day"), name="late")(lambda flights: flights)
+"""
 
 
 def test_borders() -> None:
@@ -61,3 +70,15 @@ def test_options_for_this_target(words: str, capsys: pytest.CaptureFixture[str])
     assert main(["pipeline", "backfill", "missing.py", "--from", "2h", *words.split()]) == FAILED
 
     assert "missing.py" in capsys.readouterr().err
+
+
+def test_a_folder_that_can_not_be_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Checkpoints that can't be read, as in an object store that is away, are an error of one line."""
+    file = tmp_path / "counting.py"
+    file.write_text(_FILE, encoding="utf-8")
+    (tmp_path / "checkpoints").write_text("no folder")
+
+    words = [str(file), "-b", "127.0.0.1:1", "--checkpoints", str(tmp_path / "checkpoints")]
+    assert main(["pipeline", "backfill", *words, "--from", "2h", "--into", "live"]) == FAILED
+
+    assert "the folders of flow late and of its backfills can't be read" in capsys.readouterr().err

@@ -51,14 +51,24 @@ def test_a_flow_with_several_sources() -> None:
     assert flow.has_several_sources
 
 
-def test_two_flows_write_to_two_folders() -> None:
-    """Spark's file sink tells micro-batches by their numbers alone: a second flow with the same folder is refused."""
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        ("/data/flights", "/data/flights/"),
+        ("/data/flights", "file:///data//flights"),
+        ("data/flights", "./data/flights"),
+        ("s3a://lake/flights", "s3a://lake//flights/"),
+    ],
+)
+def test_two_flows_write_to_two_folders(first: str, again: str) -> None:
+    """Spark's file sink tells micro-batches by their numbers alone: a second flow with the same folder is refused,
+    however its path is written. Spark would skip the micro-batches of one of the flows."""
     pipeline = Pipeline("flights")
-    pipeline.flow(source=topic("a"), sink=to_files("/data/flights"), name="first")(one)
+    pipeline.flow(source=topic("a"), sink=to_files(first), name="first")(one)
     pipeline.flow(source=topic("a"), sink=to_files("/data/others"), name="second")(one)
 
-    with pytest.raises(DeclarationError, match=r"flow third writes to /data/flights/, as flow first does"):
-        pipeline.flow(source=topic("a"), sink=to_files("/data/flights/"), name="third")(one)
+    with pytest.raises(DeclarationError, match=rf"flow third writes to {again}, as flow first does"):
+        pipeline.flow(source=topic("a"), sink=to_files(again), name="third")(one)
 
 
 def test_what_happens_to_bad_records() -> None:
@@ -88,6 +98,16 @@ def test_what_happens_to_bad_records() -> None:
         (two, {"sources": {"orders": topic("a"), "payments": topic("b")}, "check": "true"}, "check is a dict"),
         (one, {"source": topic("a"), "every": 5}, "an interval such as '5 seconds'"),
         (one, {"source": topic("a"), "name": "a.b"}, "use letters, digits"),
+        (
+            lambda flights, /: flights,
+            {"source": topic("a"), "name": "f"},
+            "by the name of the parameter, which flights does not take",
+        ),
+        (
+            lambda *frames: frames[0],
+            {"source": topic("a"), "name": "f"},
+            "by the name of the parameter, which frames does not take",
+        ),
     ],
 )
 def test_what_is_refused(function: Callable[..., DataFrame], arguments: dict[str, Any], text: str) -> None:
@@ -111,6 +131,7 @@ def test_two_flows_need_two_names() -> None:
         ({"name": "prod.flights"}, "use letters, digits"),
         ({"name": "p", "max_restarts": -1}, "a number from 0 on"),
         ({"name": "p", "checkpoints": " "}, "it is a folder"),
+        ({"name": "p", "conf": {"spark.ui.port": None}}, "pipeline p: conf: .* not 'spark.ui.port' with a NoneType"),
     ],
 )
 def test_a_pipeline_is_refused(arguments: dict[str, Any], text: str) -> None:
@@ -127,6 +148,11 @@ def test_a_pipeline_is_refused(arguments: dict[str, Any], text: str) -> None:
         (lambda: to_topic("a", options={"topic": "b"}), r"use to_topic\(name\)"),
         (lambda: to_files("out", options={"checkpointLocation": "c"}), "folder of checkpoints has it"),
         (lambda: to_format("klamm", path="x"), r"use to_topic\(…\)"),
+        (lambda: to_format("KLAMM", path="x"), r"use to_topic\(…\)"),
+        (lambda: to_format("delta", path=5), "path is a folder, a path or a URI, not 5"),  # type: ignore[arg-type]
+        (lambda: to_topic(5), "takes a name or a list of names"),  # type: ignore[arg-type]
+        (lambda: to_files("out", format=5), r"to_files\('out'\): format"),  # type: ignore[arg-type]
+        (lambda: to_files("out", partition_by=5), r"to_files\('out'\): partition_by"),  # type: ignore[arg-type]
         (lambda: to_batches("not a function"), "takes a function"),  # type: ignore[arg-type]
         (lambda: dead_letters(" "), "takes the name of a topic"),
     ],

@@ -55,6 +55,7 @@ def test_the_pipeline_of_a_file(tmp_path: Path) -> None:
         ("from klamm.pipelines import Pipeline\nmine = Pipeline('flights')\n", r"has no flow; .* @mine\.flow"),
         (FLOW + "\nnonsense()\n", "line 8: NameError: name 'nonsense' is not defined"),
         ("def f(:\n", "line 1: SyntaxError"),
+        (FLOW + "import sys\nsys.exit()\n", r"line 8: the file ends Python \(SystemExit\(\)\)"),
         (FLOW + "pipeline.flow(source=topic(''), sink=1)\n", r"line 7: topic\(\) takes a name"),
     ],
 )

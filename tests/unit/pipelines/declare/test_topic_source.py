@@ -53,6 +53,15 @@ def test_where_a_flow_starts(start: Any, expected: object) -> None:
         ({"name": "a", "options": {"startingOffsets": "latest"}}, r"use topic\(…, start=…\)"),
         ({"name": "a", "options": {"kafka.group.id": "g"}}, "name the group"),
         ({"name": "a", "options": {"failOnDataLoss": None}}, "a text, a number or a truth value"),
+        ({"name": "a", "options": {"klamm.group.reset": "fail"}}, "starts at its start"),
+        ({"name": "a", "options": {"klamm.group.checkpointLocation": "/c"}}, "checkpoints of their own"),
+        (
+            {"name": "a", "options": ["failOnDataLoss"]},
+            r"options is a dict from names to values, not \['failOnDataLoss'\]",
+        ),
+        ({"name": 5}, "takes a name or a list of names, not 5"),
+        ({"pattern": 5}, "pattern is a regular expression such as"),
+        ({"name": "a", "headers": "no"}, "headers='no': it is True or False"),
     ],
 )
 def test_what_is_refused(arguments: dict[str, Any], text: str) -> None:

@@ -17,6 +17,16 @@ def test_the_pauses_grow_and_have_a_limit() -> None:
     assert restarts.total == 8
 
 
+def test_a_flow_that_always_restarts() -> None:
+    """With a limit that is never reached, a flow waits for a cluster that is away for days, and does not end the run by
+    an error of its own arithmetic."""
+    restarts = Restarts(limit=1_000_000)
+
+    starts = [restarts.next_start(100.0) for _ in range(2_000)]
+
+    assert set(starts[6:]) == {160.0}
+
+
 def seconds_outlived(attempt_s: float) -> float:
     """Returns how long the cause of a failure may last for a pipeline with the default number of restarts: from the
     begin of the first attempt that fails to the end of the last one, each of which takes so long to fail."""

@@ -1,4 +1,4 @@
-"""Tests how a stop request ends a query that does not run yet."""
+"""Tests how a stop request ends a query that does not run yet, and which errors a restart may remove."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException
 
 from klamm.pipelines.run import supervised_query
 from klamm.pipelines.run.supervised_query import QueryState, SupervisedQuery
@@ -31,6 +32,22 @@ class Query:
         assert self.may_stop.wait(_PATIENCE_S)
         self.stopped.set()
 
+    def exception(self) -> Query:
+        return self
+
+    def get(self) -> RuntimeError:
+        return Failed("no broker")
+
+
+class Failed(RuntimeError):
+    """The error of a query, as py4j shows it."""
+
+    def toString(self) -> str:
+        return str(self)
+
+    def getCause(self) -> None:
+        return None
+
 
 class Start:
     """A start that waits, as for a cluster that is down, and then succeeds."""
@@ -39,8 +56,11 @@ class Start:
         self.query = Query()
         self.entered, self.may_go_on = threading.Event(), threading.Event()
         self.fails_first = False
+        self.error: Exception | None = None
 
     def __call__(self) -> Any:
+        if self.error is not None:
+            raise self.error
         if self.fails_first:
             self.fails_first = False
             raise RuntimeError("the first start fails")
@@ -131,3 +151,36 @@ def test_the_end_of_a_run_abandons_a_start(tmp_path: Path, has_failed: bool) -> 
     assert query.state is (QueryState.FAILED if has_failed else QueryState.STOPPED)
     start.may_go_on.set()
     assert start.query.stopped.wait(_PATIENCE_S)
+
+
+def test_an_error_of_the_analysis_ends_a_flow_that_has_not_run(tmp_path: Path) -> None:
+    """A column that does not exist is not there after a restart either."""
+    start = Start()
+    start.error = AnalysisException("[UNRESOLVED_COLUMN] dets")
+    query = supervised(start, tmp_path)
+    assert list(query.look(0)) == []
+    look_until(query, QueryState.FAILED, 0)
+
+
+def test_an_error_of_the_analysis_at_a_restart_may_pass(tmp_path: Path) -> None:
+    """A flow joins a table that another job is just replacing, when the flow is started again after its broker was
+    away. Spark reports the missing table as it reports a missing column, but the same code has run before: the flow is
+    started again until the table is there."""
+    start = Start()
+    start.may_go_on.set()
+    query = supervised(start, tmp_path)
+    assert list(query.look(0)) == []
+    look_until(query, QueryState.RUNNING, 0)
+    start.query.isActive = False
+    assert list(query.look(0)) == []
+    assert query.state is QueryState.WAITING
+
+    start.error = AnalysisException("[PATH_NOT_FOUND] airports.parquet")
+    assert list(query.look(_LONG_S)) == []
+    look_until(query, QueryState.WAITING, _LONG_S)
+    assert query.failure is not None
+    assert "PATH_NOT_FOUND" in query.failure.line
+
+    start.error, start.query = None, Query()
+    assert list(query.look(2 * _LONG_S)) == []
+    look_until(query, QueryState.RUNNING, 2 * _LONG_S)

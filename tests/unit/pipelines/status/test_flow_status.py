@@ -78,3 +78,16 @@ def test_a_process_on_another_machine() -> None:
 
     assert is_alive(status(other), now_ms=80_000)
     assert not is_alive(status(other), now_ms=90_000)
+
+
+def test_a_process_in_another_container() -> None:
+    """Containers in the network of their machine have its host name, and process ids of their own: a process of another
+    container can't be looked up. It counts as one of another machine, and not as one that has ended."""
+    mine = Runner.this_process("r")
+    if mine.pid_namespace is None:
+        pytest.skip("this system does not tell namespaces")
+    other = replace(mine, pid=_NO_PROCESS, pid_namespace="pid:[1]")
+
+    assert is_alive(status(other), now_ms=80_000)
+    assert not is_alive(status(other), now_ms=90_000)
+    assert not is_alive(status(replace(other, pid_namespace=None)), now_ms=80_000)  # of an older version

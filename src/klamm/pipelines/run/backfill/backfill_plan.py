@@ -23,10 +23,11 @@ from klamm.pipelines.run.backfill.backfill_target import Target, has_records, re
 from klamm.pipelines.run.checkpoint_reader import end_of_finished, is_settled
 from klamm.pipelines.run.flow_identity import refuse_changes
 from klamm.pipelines.run.place import Place
+from klamm.pipelines.status.flow_status import is_alive, read_status
 from klamm.protocol.types import Offset
 from klamm.spark.source.offsets import PartitionOffsets
 
-__all__ = ["Plan", "plan_backfill"]
+__all__ = ["Plan", "plan_backfill", "refuse_unfinished_batch"]
 
 
 class Plan(NamedTuple):
@@ -70,8 +71,8 @@ def plan_backfill(
                 f"{other.arguments}"
             )
     record = unfinished(place, flow, arguments)
-    if target.is_live and (record is None or record.phase != "replacing"):
-        _refuse_unfinished_batch(place, flow)
+    if target.is_live and (record is None or record.phase != "replacing") and not _runs(place, flow):
+        refuse_unfinished_batch(place, flow)
     if record is not None:
         _refuse_another_target(place, pipeline, record, target)
         return Plan(target, sink, record, is_continued=True)
@@ -94,7 +95,17 @@ def plan_backfill(
     return Plan(target, sink, BackfillRecord(folder, arguments, ranges, now_ms, target=str(target)), False)
 
 
-def _refuse_unfinished_batch(place: Place, flow: Flow) -> None:
+def _runs(place: Place, flow: Flow) -> bool:
+    """Returns whether a process runs the flow. Its files are replaced later, when it has ended."""
+    try:
+        status = read_status(place.flow_folder(flow.name))
+    except ValueError:
+        return False
+    return status is not None and is_alive(status, time.time_ns() // 1_000_000)
+
+
+def refuse_unfinished_batch(place: Place, flow: Flow) -> None:
+    """Raises `PipelineError` if the flow has a micro-batch that is planned and not finished. Raises `OSError`."""
     if not is_settled(place.checkpoint(flow.name)):
         raise PipelineError(
             f"flow {flow.name} has a micro-batch that is not finished: its rows may be in the files already, and Spark "

@@ -34,8 +34,9 @@ ROWS: Final = "rows"
 CHECKPOINT: Final = "checkpoint"
 """The name of the subfolder with the checkpoint of the query that writes them."""
 
-Phase = Literal["computing", "computed", "replacing", "finished"]
-"""`computed`: the rows are stored, and are written from there. `replacing`: files of the live sink are replaced."""
+Phase = Literal["computing", "computed", "claimed", "replacing", "finished"]
+"""`computed`: the rows are stored, and are written from there. `claimed`: files of the live sink are checked, to be
+replaced. `replacing`: they are replaced."""
 
 
 @dataclass(frozen=True, slots=True)

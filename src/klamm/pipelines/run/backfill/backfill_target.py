@@ -13,6 +13,7 @@ from klamm.pipelines.declare.pipeline import Pipeline
 from klamm.pipelines.declare.sinks import ToFiles, ToFormat, ToTopic
 from klamm.pipelines.errors import PipelineError
 from klamm.pipelines.run.place import Place
+from klamm.pipelines.run.source_options import subscription_options
 from klamm.spark.folders import absolute_location
 from klamm.spark.source.options.kafka_options import parse_kafka_options
 from klamm.spark.source.options.subscription import parse_subscription
@@ -92,10 +93,9 @@ def refuse_place_in_use(place: Place, pipeline: Pipeline, flow: Flow, target: Ta
     """Raises `PipelineError` if the target is a topic or a folder that a flow of the pipeline writes or reads."""
     if target.is_topic:
         for source in flow.sources.values():
-            is_read = target.name in source.topics
-            if source.pattern is not None:
-                is_read = parse_subscription({"subscribepattern": source.pattern}).fits(target.name)
-            if is_read:
+            options = {key.lower(): value for key, value in subscription_options(source).items()}
+            subscription = parse_subscription(options)  # a declared name may be several, with commas
+            if target.name in subscription.topics or subscription.fits(target.name):
                 raise PipelineError(f"flow {flow.name} reads the topic {target.name}: a backfill can't write into it")
         for each, topic in _written_topics(place, pipeline):
             if topic == target.name:

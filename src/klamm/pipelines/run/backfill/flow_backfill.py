@@ -10,7 +10,7 @@ from klamm.errors import KlammError
 from klamm.pipelines.declare.flow import Flow
 from klamm.pipelines.declare.sinks import ToFiles, ToTopic
 from klamm.pipelines.errors import PipelineError
-from klamm.pipelines.run.backfill.backfill_plan import Plan
+from klamm.pipelines.run.backfill.backfill_plan import Plan, refuse_unfinished_batch
 from klamm.pipelines.run.backfill.backfill_record import Counts
 from klamm.pipelines.run.backfill.backfill_rows import BackfillRows, rows_of_range
 from klamm.pipelines.run.backfill.backfill_status import BackfillStatus
@@ -126,7 +126,7 @@ class FlowBackfill:
                 record.store()
             self._refuse_running_flow()
             report("checking")
-            doubts = replacement.doubts(rows.frame)
+            doubts = self._claimed(replacement, rows)
             if doubts and not force:
                 record.forget()
                 replacement.discard()
@@ -141,6 +141,21 @@ class FlowBackfill:
         partitions = replacement.finish()
         self._finish()
         return BackfillOutcome(record.counts, partitions, doubts)
+
+    def _claimed(self, replacement: PartitionReplacement, rows: BackfillRows) -> list[str]:
+        """Claims the files, and returns the doubts. Gives the claim up if it raises an error.
+
+        The order counts: a flow that began after a check could write rows that the check has not seen. Raises
+        `PipelineError` if the flow runs, or was killed in a micro-batch while the rows were computed.
+        """
+        replacement.claim()
+        try:
+            self._refuse_running_flow()
+            refuse_unfinished_batch(self._place, self._flow)
+            return replacement.doubts(rows.frame)
+        except BaseException:
+            replacement.give_up_claim()
+            raise
 
     def _refuse_condition(self, rows: BackfillRows, sink: ToFiles) -> None:
         """Raises `PipelineError` if `--where` chooses rows by other columns than those of the partitions."""

@@ -67,6 +67,16 @@ class PartitionReplacement:
         """
         return [*self._state(), *self._fewer_rows(rows), *self._neighbours(rows)]
 
+    def claim(self) -> None:
+        """Stores that files are to be replaced: while this process lives, the flow does not begin to run."""
+        self._record.phase = "claimed"
+        self._record.store()
+
+    def give_up_claim(self) -> None:
+        """Lets the flow run again; the same backfill continues with the computed rows."""
+        self._record.phase = "computed"
+        self._record.store()
+
     def prepare(self) -> None:
         """Stores the files of both sides: the replacement begins."""
         new = [each.name for each in self._files.data_files(self._rows)]

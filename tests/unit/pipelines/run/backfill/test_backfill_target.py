@@ -55,12 +55,14 @@ def test_the_sink_of_a_target() -> None:
     assert target_sink(files, LIVE) == files.sink
 
 
-def test_a_topic_that_the_flow_reads_by_its_pattern_is_refused(tmp_path: Path) -> None:
-    """The live flow would read what the backfill writes."""
+@pytest.mark.parametrize(
+    "source", [topic(pattern="flights.*"), topic(["flights", "flights-again"]), topic("flights, flights-again")]
+)
+def test_a_topic_that_the_flow_reads_is_refused(tmp_path: Path, source: Any) -> None:
+    """The live flow would read what the backfill writes. Its topics are declared by a pattern, a list, or as Spark's
+    own option takes them."""
     pipeline = Pipeline("flights")
-    pipeline.flow(source=topic(pattern="flights.*"), sink=to_topic("out"), name="late", bad_records="drop")(
-        lambda flights: flights
-    )
+    pipeline.flow(source=source, sink=to_topic("out"), name="late", bad_records="drop")(lambda flights: flights)
     place = Place.at("flights", bootstrap_servers="kafka:9092", checkpoints=str(tmp_path))
     late = pipeline.flows["late"]
     refuse_place_in_use(place, pipeline, late, Target("topic", "again"))
