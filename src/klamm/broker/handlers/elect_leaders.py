@@ -37,13 +37,13 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> Work[ElectL
     REQUEST_TIMED_OUT if the timeout is over.
     """
     metadata = context.broker.metadata
-    if request.topic_partitions is None or request.topic_partitions:
-        require_time_left(request.timeout_ms)
+    if request.topic_partitions is not None and not request.topic_partitions:
+        return ElectLeadersResponse()
+    require_time_left(request.timeout_ms)
     if not 0 <= request.election_type < len(_ELECTIONS):
         reason = f"Unknown election type {request.election_type}"
         return error_response(request, context.api_version, ErrorCode.INVALID_REQUEST, reason)
-    if request.topic_partitions is None or request.topic_partitions:
-        yield from reach_newest_metadata(context)
+    yield from reach_newest_metadata(context)
     is_for_all = request.topic_partitions is None
     names: list[tuple[str, Sequence[int]]] = []
     if request.topic_partitions is None:

@@ -40,8 +40,13 @@ def handle(
     for wanted in request.topics:
         named = topics.get(wanted.name)
         if named is not None:
-            indexes = set(wanted.partition_indexes)
-            moving = [each for each in named.partitions if each.index in indexes and (each.adding or each.removing)]
+            moving = []
+            for index in wanted.partition_indexes:  # in this order, and as often as it is named
+                if 0 <= index < len(named.partitions):
+                    partition = named.partitions[index]
+                    if partition.adding or partition.removing:
+                        moving.append(partition)
+                yield None
             _add(response, named, moving)
         yield None
     return response
