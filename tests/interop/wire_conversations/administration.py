@@ -253,6 +253,8 @@ def describe_client_quotas(talk: Talk) -> None:
     user = ComponentData(entity_type="user", match_type=EXACTLY, match="amalia")
     ip = ComponentData(entity_type="ip", match_type=EXACTLY, match="127.0.0.1")
     talk.ask(DescribeClientQuotasRequest(components=[user, user]))
+    unknown_match = ComponentData(entity_type="user", match_type=7, match=None)
+    talk.ask(DescribeClientQuotasRequest(components=[user, unknown_match]))
     talk.ask(DescribeClientQuotasRequest(components=[user, ip]))
 
 
@@ -407,6 +409,7 @@ def alter_replica_log_dirs(talk: Talk) -> None:
         ("/no/such/folder", topic.name, [0, 1]),
         ("/no/such/folder", topic.name, [9]),
         ("/no/such/folder", talk.name("absent"), [0]),
+        ("/no/such/folder", topic.name, []),
         ("not/absolute", topic.name, [0]),
         ("", topic.name, [0]),
     ):
