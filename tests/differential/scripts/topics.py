@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.differential.script import Run, script
 
 from klamm.protocol.api import ApiKey
@@ -188,7 +190,7 @@ def changes_through_other_brokers(run: Run) -> None:
     config = {"name": "retention.ms", "config_operation": 0, "value": "70000"}
     resource = {"resource_type": _TOPIC_CONFIG, "resource_name": name, "configs": [config]}
     move = {"name": name, "partitions": [{"partition_index": 1, "replicas": [2, 1]}]}
-    requests: tuple[tuple[str, ApiKey, dict[str, object]], ...] = (
+    requests: tuple[tuple[str, ApiKey, dict[str, Any]], ...] = (
         ("creation", ApiKey.CREATE_TOPICS, {"topics": [topic]}),
         ("validation", ApiKey.CREATE_TOPICS, {"topics": [topic], "validate_only": True}),
         (
@@ -203,7 +205,7 @@ def changes_through_other_brokers(run: Run) -> None:
     )
     for turn in range(4 * len(requests)):
         label, api, fields = requests[turn % len(requests)]
-        timeout = {} if api is ApiKey.INCREMENTAL_ALTER_CONFIGS else {"timeout_ms": 30_000}
+        timeout: dict[str, Any] = {} if api is ApiKey.INCREMENTAL_ALTER_CONFIGS else {"timeout_ms": 30_000}
         answer = run.call(api, broker=1 + turn % 3, **fields, **timeout)
         if isinstance(answer, CreateTopicsResponse):
             answer.topics[0].configs = []  # other tests compare them

@@ -98,7 +98,12 @@ def test_a_session_catches_up(open_store: OpenStore) -> None:
         one, two = await open_store(), await open_store()
         is_late = threading.Event()
         seen: list[Commit] = []
-        await two.watch(seen.append, prepare=lambda commit: seen and is_late.wait(10))
+
+        def prepare(commit: Commit) -> None:
+            if seen:
+                is_late.wait(10)
+
+        await two.watch(seen.append, prepare=prepare)
         revision = await one.transact({}, [Change("a", b"1")])
         catching_up = asyncio.ensure_future(two.catch_up())
         await one.catch_up()

@@ -33,7 +33,6 @@ async def test_the_directory_that_is_described_is_accepted(
     """With a relative `log.dirs`, as by default, a client knows the absolute path from DescribeLogDirs. The relative
     path is refused, as in Kafka. A topic without partitions is not answered."""
     monkeypatch.chdir(tmp_path)
-    Path("data").mkdir()
     async with serve_metadata(BrokerConfig()) as broker:
         await broker.metadata.create_topics([NewTopic("t", partitions=1)])
         context = broker.request(2)

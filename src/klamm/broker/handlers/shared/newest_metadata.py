@@ -1,9 +1,9 @@
 """Waits until a broker knows all earlier changes of the metadata, for requests that Kafka forwards to its controller.
 
-In a cluster, a broker hears of the changes of another broker a little later than the client that requested them. Kafka's
-controller knows all of them. Without the wait, the broker would refuse a topic that the client has just deleted through
-another broker, or list a reassignment that is over (`KafkaApis.forwardToController`). Requests that a broker of Kafka
-answers from its own metadata do not wait.
+In a cluster, a broker hears of the changes of another broker a little later than the client that requested them, and
+Kafka's controller knows all of them. Without the wait, the broker would refuse a topic that the client has just deleted
+through another broker, or list a reassignment that is over (`KafkaApis.forwardToController`). Requests that a broker of
+Kafka answers from its own metadata do not wait.
 """
 
 from __future__ import annotations
