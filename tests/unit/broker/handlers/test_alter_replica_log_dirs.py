@@ -26,17 +26,23 @@ if TYPE_CHECKING:
     from tests.unit.broker.handlers.conftest import ServeMetadata
 
 
+@pytest.fixture
+def relative(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Returns the relative path of a folder."""
+    monkeypatch.chdir(tmp_path)
+    folder = Path("data")
+    folder.mkdir()
+    return folder
+
+
 @in_loop
-async def test_the_directory_that_is_described_is_accepted(
-    serve_metadata: ServeMetadata, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_directory_that_is_described_is_accepted(serve_metadata: ServeMetadata, relative: Path) -> None:
     """With a relative `log.dirs`, as by default, a client knows the absolute path from DescribeLogDirs. The relative
     path is refused, as in Kafka. A topic without partitions is not answered."""
-    monkeypatch.chdir(tmp_path)
     async with serve_metadata(BrokerConfig()) as broker:
         await broker.metadata.create_topics([NewTopic("t", partitions=1)])
         context = broker.request(2)
-        context.broker.log_directory = LogDirectory(Path("data"), clock=lambda: Millis(0))
+        context.broker.log_directory = LogDirectory(relative, clock=lambda: Millis(0))
         (folder,) = finish(describe_log_dirs.handle(context, DescribeLogDirsRequest(topics=None))).results
 
         def codes(path: str) -> dict[str, dict[int, int]]:
@@ -52,4 +58,4 @@ async def test_the_directory_that_is_described_is_accepted(
             }
 
         assert codes(folder.log_dir) == {"t": {0: ErrorCode.NONE, 1: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}}
-        assert codes("data") == {"t": dict.fromkeys((0, 1), ErrorCode.LOG_DIR_NOT_FOUND)}
+        assert codes(str(relative)) == {"t": dict.fromkeys((0, 1), ErrorCode.LOG_DIR_NOT_FOUND)}
