@@ -13,7 +13,7 @@ from klamm.metadata.metadata_store import Change, Commit, MetadataStoreError, Ou
 from klamm.metadata.service import MetadataService
 from klamm.protocol.types import BrokerId
 
-__all__ = ["ENDPOINTS", "UnreliableStore", "brokers", "connect"]
+__all__ = ["ENDPOINTS", "LateStore", "UnreliableStore", "brokers", "connect"]
 
 ENDPOINTS: Mapping[str, tuple[str, int]] = {"PLAINTEXT": ("h", 9092)}
 
@@ -56,6 +56,10 @@ class UnreliableStore:
             raise OutcomeUnknown("the connection was lost")
         return await self.inner.transact(conditions, changes)
 
+    async def catch_up(self) -> None:
+        """See `MetadataStore.catch_up`."""
+        await self.inner.catch_up()
+
     def valid_until(self) -> float:
         """See `MetadataStore.valid_until`."""
         return self.inner.valid_until()
@@ -67,6 +71,46 @@ class UnreliableStore:
     async def close(self) -> None:
         """See `MetadataStore.close`."""
         await self.inner.close()
+
+
+class LateStore(UnreliableStore):
+    """A session that delivers the commits of others as late as a store may: before its own transaction returns, and
+    when its broker wants to catch up."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self._kept: list[Commit] = []
+        self._deliver: Callable[[Commit], None] = self._kept.append
+
+    async def watch(
+        self, on_commit: Callable[[Commit], None], *, prepare: Callable[[Commit], None] | None = None
+    ) -> None:
+        """See `MetadataStore.watch`."""
+
+        def deliver(commit: Commit) -> None:
+            if prepare is not None:
+                prepare(commit)
+            on_commit(commit)
+
+        await self.inner.watch(self._kept.append)
+        self._deliver = deliver
+        self._deliver_kept()
+
+    async def transact(self, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
+        """See `MetadataStore.transact`."""
+        try:
+            return await super().transact(conditions, changes)
+        finally:
+            self._deliver_kept()
+
+    async def catch_up(self) -> None:
+        """See `MetadataStore.catch_up`."""
+        await super().catch_up()
+        self._deliver_kept()
+
+    def _deliver_kept(self) -> None:
+        while self._kept:
+            self._deliver(self._kept.pop(0))
 
 
 async def connect(metadata: MemoryMetadata, broker_id: int) -> tuple[MetadataService, UnreliableStore]:

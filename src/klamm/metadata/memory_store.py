@@ -16,6 +16,8 @@ from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, Metad
 
 __all__ = ["MemoryMetadata", "MemoryStore"]
 
+_ENDED: Final = "the session with the metadata store has ended"
+
 
 class _Watcher(NamedTuple):
     on_commit: Callable[[Commit], None]
@@ -48,7 +50,7 @@ class MemoryMetadata:
     def _transact(self, session: MemoryStore, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
         with self._lock:
             if session.is_over:
-                raise MetadataStoreError("the session with the metadata store has ended")
+                raise MetadataStoreError(_ENDED)
             for key, expected in conditions.items():
                 entry = self._entries.get(key)
                 if (0 if entry is None else entry.mod_revision) != expected:
@@ -119,6 +121,12 @@ class MemoryStore:
             return self._metadata._transact(self, conditions, changes)
         finally:
             await self._delivered()
+
+    async def catch_up(self) -> None:
+        """Implements `MetadataStore.catch_up`."""
+        if self.is_over:
+            raise MetadataStoreError(_ENDED)
+        await self._delivered()
 
     def valid_until(self) -> float:
         """Implements `MetadataStore.valid_until`."""

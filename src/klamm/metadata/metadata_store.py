@@ -132,6 +132,13 @@ class MetadataStore(Protocol):
         """
         ...
 
+    async def catch_up(self) -> None:
+        """Returns after the watchers have received every commit that any session had made before this call.
+
+        Raises MetadataStoreError if the store can't tell. May wait for as long as the session lasts.
+        """
+        ...
+
     def valid_until(self) -> float:
         """Returns until when, by `session_time`, the session is certain to last; infinity without such a limit.
 

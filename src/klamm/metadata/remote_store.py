@@ -87,13 +87,21 @@ class RemoteStore:
     async def transact(self, conditions: Mapping[str, int], changes: Sequence[Change]) -> int:
         """Implements `MetadataStore.transact`."""
         assert len({change.key for change in changes}) == len(changes), "a key occurs once in a transaction"
+        return await self._ask(
+            lambda number: {"transact": number, "conditions": dict(conditions), "changes": encode_changes(changes)}
+        )
+
+    async def catch_up(self) -> None:
+        """Implements `MetadataStore.catch_up`. The server sends each commit before it answers a later request."""
+        await self._ask(lambda number: {"reach": number})
+
+    async def _ask(self, request: Callable[[int], dict[str, Any]]) -> int:
+        """Sends a request with a number, and returns the revision in the answer."""
         self._require_open()
         number = next(self._numbers)
         waiting: asyncio.Future[int] = self._loop.create_future()
         self._waiting[number] = waiting
-        self._requests.put(
-            lambda: encode({"transact": number, "conditions": dict(conditions), "changes": encode_changes(changes)})
-        )
+        self._requests.put(lambda: encode(request(number)))
         return await waiting
 
     def valid_until(self) -> float:

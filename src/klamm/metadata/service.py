@@ -26,12 +26,7 @@ from klamm.metadata.brokers import (
     plan_session_removal,
     plan_unregistration,
 )
-from klamm.metadata.config_changes import (
-    ConfigChanges,
-    ConfigDecision,
-    plan_configs,
-    plan_decided_configs,
-)
+from klamm.metadata.config_changes import ConfigChanges, ConfigDecision, plan_configs, plan_decided_configs
 from klamm.metadata.directory_content import DirectoryContent
 from klamm.metadata.entries import apply, uuid_text
 from klamm.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, TopicImage
@@ -213,6 +208,10 @@ class MetadataService:
             raise KlammError(
                 f"the metadata store belongs to cluster {known}, the data directory to cluster {cluster_id}"
             )
+
+    async def catch_up(self) -> None:
+        """Returns once `image` shows all changes that any broker had made before (`MetadataStore.catch_up`)."""
+        await self._store.catch_up()
 
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False

@@ -27,6 +27,7 @@ __all__ = ["SqliteStore"]
 _FORMAT: Final = 1
 _FILE_MODE: Final = 0o600
 """Only the user that runs the broker may read it, as for the logs."""
+_CLOSED: Final = "the metadata store is closed"
 _LEASES: Final = "CREATE TABLE IF NOT EXISTS leases (key TEXT PRIMARY KEY NOT NULL) WITHOUT ROWID;"
 """The keys that end with the session. Stores of earlier versions have no such table."""
 _SCHEMA: Final = f"""
@@ -111,6 +112,11 @@ class SqliteStore:
 
         return (await self._submit(write, self._publish)).revision
 
+    async def catch_up(self) -> None:
+        """Does nothing: the watchers know each commit before its transaction returns, and there is one session."""
+        if self._closed:
+            raise MetadataStoreError(_CLOSED)
+
     def valid_until(self) -> float:
         """Returns infinity: no other broker uses the store."""
         return math.inf
@@ -136,7 +142,7 @@ class SqliteStore:
         `then` also runs if the caller is cancelled: its commit is published like any other.
         """
         if self._closed:
-            raise MetadataStoreError("the metadata store is closed")
+            raise MetadataStoreError(_CLOSED)
         answer: asyncio.Future[T] = self._loop.create_future()
 
         def fail(error: Exception) -> None:

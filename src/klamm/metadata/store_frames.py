@@ -4,6 +4,7 @@ A frame is the length of its body, 4 bytes in network order, and the body. Value
 
     {"watch": number}                                                   asks for the content, and later commits
     {"transact": number, "conditions": {key: revision}, "changes": [[key, value or null, is leased], …]}
+    {"reach": number}           asks for an answer, which comes after all commits that were made before
     {"end": true}               asks for the end of the session: the server removes its leased keys and hangs up
 
 Server to client:

@@ -126,6 +126,9 @@ class StoreServer:
             session.unsent_limit += len(frame)
             session.send(frame)
             return
+        if "reach" in message:
+            session.send(encode({"done": message["reach"], "revision": self._revision}))
+            return
         answer: dict[str, Any] = {"done": message["transact"]}
         changes = decode_changes(message["changes"])
         try:

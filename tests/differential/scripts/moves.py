@@ -108,6 +108,24 @@ def reassignments_that_wait(run: Run) -> None:
     _list(run, "nothing is listed", None)
 
 
+@script
+def reassignments_to_fewer_replicas(run: Run) -> None:
+    """A reassignment to fewer replicas waits until all that remain are in sync; one that keeps those ends at once."""
+    topic = run.topic(replicas=(1, 2, 3), partitions=3)
+    produce(run, topic, b"value")
+    run.kill(3)
+    for index in (0, 1, 2):
+        run.wait_for_partition(topic, index, lambda found: sorted(found.isr_nodes) == [1, 2])
+    _reassign(run, "fewer", topic, (0, [1, 3]), (1, [1, 2]), (2, [3]))
+    _is_moved(run, topic, [1, 2], 1)
+    _show(run, "on the way", topic)
+    _list(run, "those that wait are listed", [{"name": topic, "partition_indexes": [2, 0, 1, 0]}])
+    run.start(3)
+    _is_moved(run, topic, [1, 3])
+    _is_moved(run, topic, [3], 2)
+    _show(run, "after the return", topic)
+
+
 def _elect(run: Run, label: str, kind: int, topics: list[dict[str, object]] | None, timeout_ms: int = 30_000) -> Any:
     return run.ask(label, ApiKey.ELECT_LEADERS, election_type=kind, topic_partitions=topics, timeout_ms=timeout_ms)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.differential.script import Run, script
 
 from klamm.protocol.api import ApiKey
+from klamm.protocol.schema.create_topics_response import CreateTopicsResponse
 from klamm.protocol.schema.describe_configs_response import DescribeConfigsResponse
 
 _TOPIC_CONFIG, _BROKER_CONFIG = 2, 4
@@ -171,3 +174,39 @@ def min_insync_replicas(run: Run) -> None:
     _describe_configs(run, "configs of the topic", _TOPIC_CONFIG, topic, "2")
     _alter(run, "the default for the topic", _TOPIC_CONFIG, topic, None, operation=1)
     _describe_configs(run, "configs after the removal", _TOPIC_CONFIG, topic, "1")
+
+
+@script
+def changes_through_other_brokers(run: Run) -> None:
+    """Each change is sent to the broker after the one that has made the last change, without a pause in between."""
+    name = f"{run.name}-t"
+    topic = {
+        "name": name,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": [{"partition_index": 0, "broker_ids": [1, 2]}],
+        "configs": [],
+    }
+    config = {"name": "retention.ms", "config_operation": 0, "value": "70000"}
+    resource = {"resource_type": _TOPIC_CONFIG, "resource_name": name, "configs": [config]}
+    move = {"name": name, "partitions": [{"partition_index": 1, "replicas": [2, 1]}]}
+    requests: tuple[tuple[str, ApiKey, dict[str, Any]], ...] = (
+        ("creation", ApiKey.CREATE_TOPICS, {"topics": [topic]}),
+        ("validation", ApiKey.CREATE_TOPICS, {"topics": [topic], "validate_only": True}),
+        (
+            "growth",
+            ApiKey.CREATE_PARTITIONS,
+            {"topics": [{"name": name, "count": 2, "assignments": [{"broker_ids": [1, 2]}]}]},
+        ),
+        ("settings", ApiKey.INCREMENTAL_ALTER_CONFIGS, {"resources": [resource]}),
+        ("another order", ApiKey.ALTER_PARTITION_REASSIGNMENTS, {"topics": [move]}),
+        ("election", ApiKey.ELECT_LEADERS, {"topic_partitions": [{"topic": name, "partitions": [0, 1, 2]}]}),
+        ("deletion", ApiKey.DELETE_TOPICS, {"topics": [{"name": name}]}),
+    )
+    for turn in range(4 * len(requests)):
+        label, api, fields = requests[turn % len(requests)]
+        timeout: dict[str, Any] = {} if api is ApiKey.INCREMENTAL_ALTER_CONFIGS else {"timeout_ms": 30_000}
+        answer = run.call(api, broker=1 + turn % 3, **fields, **timeout)
+        if isinstance(answer, CreateTopicsResponse):
+            answer.topics[0].configs = []  # other tests compare them
+        run.record(f"{label} {turn // len(requests) + 1}", api, answer)

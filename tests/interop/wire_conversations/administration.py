@@ -221,6 +221,8 @@ def alter_user_scram_credentials(talk: Talk) -> None:
             setattr(made, name, value)
         return made
 
+    talk.ask(AlterUserScramCredentialsRequest(upsertions=[credential(), credential(mechanism=2)]))
+    talk.ask(AlterUserScramCredentialsRequest(upsertions=[credential(mechanism=7), credential()]))
     for changes in ({"mechanism": 0}, {"mechanism": 7}, {"iterations": 1}, {"iterations": 20_000}, {"name": ""}):
         talk.ask(AlterUserScramCredentialsRequest(upsertions=[credential(**changes)]))
     talk.ask(AlterUserScramCredentialsRequest(upsertions=[credential()]))
@@ -251,13 +253,15 @@ def describe_client_quotas(talk: Talk) -> None:
     user = ComponentData(entity_type="user", match_type=EXACTLY, match="amalia")
     ip = ComponentData(entity_type="ip", match_type=EXACTLY, match="127.0.0.1")
     talk.ask(DescribeClientQuotasRequest(components=[user, user]))
+    unknown_match = ComponentData(entity_type="user", match_type=7, match=None)
+    talk.ask(DescribeClientQuotasRequest(components=[user, unknown_match]))
     talk.ask(DescribeClientQuotasRequest(components=[user, ip]))
 
 
 @conversation(ApiKey.ALTER_CLIENT_QUOTAS)
 def alter_client_quotas(talk: Talk) -> None:
-    """Sends no entry, removes a quota that doesn't exist, validates a new quota, and sends invalid entities and
-    keys."""
+    """Sends no entry, removes quotas that don't exist, validates a new quota, and sends invalid entities, keys, values
+    and duplicates."""
     talk.ask(AlterClientQuotasRequest(entries=[]))
 
     def entry(kind: str, name: str | None, *operations: OpData) -> alter_client_quotas_request.EntryData:
@@ -271,6 +275,32 @@ def alter_client_quotas(talk: Talk) -> None:
     talk.ask(AlterClientQuotasRequest(entries=[entry("castle", "amalia", grant)], validate_only=True))
     unknown = OpData(key="no_such_quota", value=1.0, remove=False)
     talk.ask(AlterClientQuotasRequest(entries=[entry("user", "amalia", unknown)], validate_only=True))
+    no_longer = OpData(key="no_such_quota", value=1.0, remove=True)
+    talk.ask(AlterClientQuotasRequest(entries=[entry("user", "amalia", no_longer), entry("user", None, remove)]))
+    talk.ask(AlterClientQuotasRequest(entries=[entry("user", "", remove)]))
+    talk.ask(AlterClientQuotasRequest(entries=[entry("ip", "127.0.0.1", remove)]))
+    talk.ask(AlterClientQuotasRequest(entries=[entry("user", "amalia", remove), entry("user", "amalia", remove)]))
+    talk.ask(AlterClientQuotasRequest(entries=[entry("user", "amalia", remove, remove)]))
+    talk.ask(AlterClientQuotasRequest(entries=[alter_client_quotas_request.EntryData(entity=[], ops=[remove])]))
+    for kinds in (("user", "ip"), ("user", "user")):
+        entities = [
+            alter_client_quotas_request.EntityData(entity_type=kind, entity_name=name)
+            for kind, name in zip(kinds, ("amalia", "127.0.0.1"), strict=True)
+        ]
+        talk.ask(
+            AlterClientQuotasRequest(entries=[alter_client_quotas_request.EntryData(entity=entities, ops=[remove])])
+        )
+    for kind, name, key, value in (
+        ("user", "amalia", "producer_byte_rate", 0.0),
+        ("user", "amalia", "producer_byte_rate", 0.5),
+        ("user", "amalia", "consumer_byte_rate", 1e19),
+        ("user", "amalia", "connection_creation_rate", 1.0),
+        ("client-id", "c", "request_percentage", -1.0),
+        ("ip", "127.0.0.1", "connection_creation_rate", 1e10),
+        ("ip", "127.0.0.1", "producer_byte_rate", 1.0),
+    ):
+        bad = OpData(key=key, value=value, remove=False)
+        talk.ask(AlterClientQuotasRequest(entries=[entry(kind, name, bad)], validate_only=True))
 
 
 # -- one node: elections, reassignments, folders, brokers
@@ -296,6 +326,7 @@ def elect_leaders(talk: Talk) -> None:
         talk.ask(ElectLeadersRequest(election_type=1, topic_partitions=partitions))
         talk.ask(ElectLeadersRequest(election_type=1, topic_partitions=None))
         talk.ask(ElectLeadersRequest(election_type=7, topic_partitions=partitions))
+        talk.ask(ElectLeadersRequest(election_type=7, topic_partitions=[]))
 
 
 @conversation(ApiKey.ELECT_LEADERS)
@@ -378,6 +409,7 @@ def alter_replica_log_dirs(talk: Talk) -> None:
         ("/no/such/folder", topic.name, [0, 1]),
         ("/no/such/folder", topic.name, [9]),
         ("/no/such/folder", talk.name("absent"), [0]),
+        ("/no/such/folder", topic.name, []),
         ("not/absolute", topic.name, [0]),
         ("", topic.name, [0]),
     ):

@@ -140,6 +140,7 @@ def lists_of_transactions(talk: Talk) -> None:
         {"producer_id_filters": mine},
         {"producer_id_filters": mine, "state_filters": ["Ongoing"]},
         {"producer_id_filters": mine, "state_filters": ["Empty", "Strange"]},
+        {"producer_id_filters": mine, "state_filters": ["Strange", "Strange"]},
         {"producer_id_filters": [NOBODYS_PRODUCER_ID]},
         {"producer_id_filters": mine, "duration_filter": 3_600_000},
         {"producer_id_filters": mine, "transactional_id_pattern": ".*producer"},

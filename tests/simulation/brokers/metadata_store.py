@@ -81,6 +81,11 @@ class MemoryStore:
             on_commit(commit)
         return commit.revision
 
+    async def catch_up(self) -> None:
+        """See `MetadataStore.catch_up`: watchers know each commit before its transaction returns."""
+        if self._is_closed:
+            raise MetadataStoreError("the metadata store is closed")
+
     def valid_until(self) -> float:
         """See `MetadataStore.valid_until`."""
         return math.inf

@@ -239,6 +239,21 @@ class Session:
         events.call_later(way_ms, arrive)
         return await outcome
 
+    async def catch_up(self) -> None:
+        """See `MetadataStore.catch_up`."""
+        if self._is_closed or self._is_expired:
+            raise MetadataStoreError("the metadata store is closed")
+        if self._out_of_reach_ms() > 0 and self._events.chance(0.5):
+            await asyncio.sleep(_GIVES_UP_MS / 1000)
+            raise MetadataStoreError("the metadata store can't be reached")
+        await asyncio.sleep(self._way_s() + self._out_of_reach_ms() / 1000)
+        revision = self._metadata.revision
+        await asyncio.sleep(self._way_s())
+        if self.seen < revision:
+            reached: asyncio.Future[None] = self._loop.create_future()
+            self._reached.append((revision, reached))
+            await asyncio.shield(reached)  # the caller may give up
+
     def valid_until(self) -> float:
         """See `MetadataStore.valid_until`."""
         return self._valid_until_ms / 1000

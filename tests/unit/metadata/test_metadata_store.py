@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -127,7 +128,7 @@ def test_a_leased_key_that_was_removed_is_not_removed_again(open_store: OpenStor
 
 
 def test_a_closed_store_refuses(open_store: OpenStore) -> None:
-    """A closed store can be closed again and refuses transactions."""
+    """A closed store can be closed again. It refuses transactions, and can't tell whether it has caught up."""
 
     async def scenario() -> None:
         store = await open_store()
@@ -135,6 +136,31 @@ def test_a_closed_store_refuses(open_store: OpenStore) -> None:
         await store.close()
         with pytest.raises(MetadataStoreError):
             await store.transact({}, [Change("a", b"1")])
+        with pytest.raises(MetadataStoreError):
+            await store.catch_up()
+
+    run(scenario())
+
+
+def test_a_session_in_memory_catches_up_with_another_thread() -> None:
+    """After it has caught up, its watcher knows a commit that another session had made before, on another loop."""
+
+    async def scenario() -> None:
+        metadata = MemoryMetadata()
+        store = metadata.connect()
+        seen = await watched(store)
+
+        async def change() -> int:
+            return await metadata.connect().transact({}, [Change("a", b"1")])
+
+        revisions: list[int] = []
+        other = threading.Thread(target=lambda: revisions.append(asyncio.run(change())))
+        other.start()
+        other.join()  # this loop stands still meanwhile
+        assert len(seen) == 1
+        await store.catch_up()
+        assert [commit.revision for commit in seen[1:]] == revisions
+        await store.close()
 
     run(scenario())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from klamm.broker.handlers.shared.config_resources import MAXIMUM_CHANGES, AlterRequest, alter_resources
+from klamm.broker.handlers.shared.newest_metadata import reach_newest_metadata
 from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.config.alteration import Alteration, Operation
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -46,6 +47,8 @@ def _alter(
             yield None
         wanted_changes.append(AlterRequest(resource.resource_type, resource.resource_name, alterations, replaces=True))
         yield None
+    if wanted_changes:
+        yield from reach_newest_metadata(context)
     results += yield from wait_for(alter_resources(context.broker, wanted_changes, validate_only=request.validate_only))
     response = AlterConfigsResponse()
     for resource, error in zip(request.resources, results, strict=True):

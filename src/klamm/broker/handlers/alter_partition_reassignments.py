@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from klamm.broker.handlers.shared.newest_metadata import reach_newest_metadata
 from klamm.broker.handlers.shared.time_left import require_time_left
 from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.metadata.replicas.reassignments import Reassignment
@@ -33,6 +34,7 @@ def handle(
     """
     if request.topics:
         require_time_left(request.timeout_ms)
+        yield from reach_newest_metadata(context)
     wanted: list[Reassignment] = []
     for topic in request.topics:
         for partition in topic.partitions:

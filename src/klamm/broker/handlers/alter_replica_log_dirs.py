@@ -23,19 +23,19 @@ __all__ = ["error_response", "handle"]
 
 
 def handle(context: RequestContext, request: AlterReplicaLogDirsRequest) -> Work[AlterReplicaLogDirsResponse]:
-    """Accepts the broker's own log directory.
+    """Accepts the broker's own log directory, by its absolute path, as DescribeLogDirs returns it.
 
     Any other directory gets LOG_DIR_NOT_FOUND, whether the partition exists or not.
     """
     image = context.broker.metadata.image
-    own = str(context.broker.log_directory.path)
+    own = str(context.broker.log_directory.path.absolute())
     codes: dict[str, dict[int, ErrorCode]] = {}
     for folder in request.dirs:
         for wanted in folder.topics:
             topic = image.topics.get(wanted.name)
             count = 0 if topic is None else len(topic.partitions)
-            of_topic = codes.setdefault(wanted.name, {})
             for index in wanted.partitions:
+                of_topic = codes.setdefault(wanted.name, {})
                 if folder.path != own:
                     of_topic[index] = ErrorCode.LOG_DIR_NOT_FOUND
                 elif 0 <= index < count:

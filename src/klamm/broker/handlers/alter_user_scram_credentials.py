@@ -26,6 +26,15 @@ __all__ = ["error_response", "handle"]
 
 Refusal: TypeAlias = "tuple[ErrorCode, str]"
 
+_NOT_TAKEN: Final[Refusal] = (
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+    "klamm has no SASL yet: a password would protect nothing.",
+)
+_TWICE: Final[Refusal] = (
+    ErrorCode.DUPLICATE_RESOURCE,
+    "A user credential cannot be altered twice in the same request",
+)
+
 _ITERATIONS: Final = {1: (4096, 16384), 2: (4096, 16384)}
 """Lowest and highest number of iterations by mechanism: SCRAM-SHA-256, SCRAM-SHA-512."""
 
@@ -38,11 +47,18 @@ def handle(
     A password that Kafka would store gets UNSUPPORTED_SASL_MECHANISM: no listener of klamm uses SASL.
     """
     refusals: dict[str, Refusal] = {}
+    accepted_by_kafka: set[str] = set()
     for deletion in request.deletions:
         refusals.setdefault(deletion.name, _why_nothing_to_delete(deletion.name, deletion.mechanism))
         yield None
     for upsertion in request.upsertions:
-        refusals.setdefault(upsertion.name, _why_not_taken(upsertion))
+        name = upsertion.name
+        if name in accepted_by_kafka:
+            refusals[name] = _TWICE
+        elif name not in refusals:
+            refusals[name] = refusal = _why_not_taken(upsertion)
+            if refusal is _NOT_TAKEN:
+                accepted_by_kafka.add(name)
         yield None
     response = AlterUserScramCredentialsResponse()
     for name, (code, message) in refusals.items():
@@ -85,4 +101,4 @@ def _why_not_taken(upsertion: ScramCredentialUpsertion) -> Refusal:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"
     if upsertion.iterations > highest:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too many iterations"
-    return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "klamm has no SASL yet: a password would protect nothing."
+    return _NOT_TAKEN

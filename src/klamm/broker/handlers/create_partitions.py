@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from klamm.broker.handlers.shared.newest_metadata import reach_newest_metadata
 from klamm.broker.handlers.shared.time_left import require_time_left
 from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.metadata.service import NewPartitions
@@ -46,6 +47,7 @@ def handle(context: RequestContext, request: CreatePartitionsRequest) -> Work[Cr
         yield None
     if wanted_changes:
         require_time_left(request.timeout_ms)
+        yield from reach_newest_metadata(context)
     outcome = yield from wait_for(
         context.broker.metadata.create_partitions(wanted_changes, validate_only=request.validate_only)
     )

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.handlers.shared.newest_metadata import reach_newest_metadata
 from klamm.broker.handlers.shared.time_left import require_time_left
 from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.metadata.image import ResourceType, TopicImage
@@ -49,6 +50,7 @@ def handle(context: RequestContext, request: CreateTopicsRequest) -> Work[Create
         yield None
     if wanted_changes:
         require_time_left(request.timeout_ms)
+        yield from reach_newest_metadata(context)
     outcome = yield from wait_for(
         context.broker.metadata.create_topics(wanted_changes, validate_only=request.validate_only)
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
+from klamm.broker.handlers.shared.newest_metadata import reach_newest_metadata
 from klamm.broker.handlers.shared.time_left import require_time_left
 from klamm.broker.time_slices import Work, wait_for
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -38,6 +39,7 @@ def handle(context: RequestContext, request: DeleteTopicsRequest) -> Work[Delete
     names, ids, repeated_ids = yield from _wanted(request, responses)
     if names or ids:
         require_time_left(request.timeout_ms)
+        yield from reach_newest_metadata(context)
     image = context.broker.metadata.image
     doomed: dict[TopicId, str] = {}
     for topic_id in ids:

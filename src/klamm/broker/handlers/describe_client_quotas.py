@@ -31,11 +31,11 @@ def handle(context: RequestContext, request: DescribeClientQuotasRequest) -> Des
     """
     kinds: set[str] = set()
     for component in request.components:
-        _check_match(component)
         kind = component.entity_type
         if kind in kinds:
             reason = f"Entity type {kind} cannot appear more than once in the filter."
             raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
+        _check_match(component)
         kinds.add(kind)
     if "ip" in kinds and len(kinds) > 1:
         reason = (

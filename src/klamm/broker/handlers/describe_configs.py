@@ -7,10 +7,9 @@ v4 flexible.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from klamm.broker.handlers.shared.config_resources import check_topic_name, layers_of
+from klamm.broker.handlers.shared.config_resources import broker_number, check_topic_name, layers_of
 from klamm.broker.time_slices import Work, free_later
 from klamm.config.description import (
     ConfigEntry,
@@ -96,8 +95,8 @@ def _identity(resource: DescribeConfigsResource) -> tuple[int, str]:
     """Returns type and name. The name of a broker is normalized, because a number can be written in several ways."""
     name = resource.resource_name
     if resource.resource_type in {ResourceType.BROKER, ResourceType.BROKER_LOGGER}:
-        with suppress(ValueError):
-            name = str(int(name))
+        number = broker_number(name)
+        name = name if number is None else str(number)
     return resource.resource_type, name
 
 
@@ -180,11 +179,10 @@ def _group(broker: BrokerContext, name: str) -> list[ConfigEntry]:
 
 
 def _broker_id(name: str) -> int:
-    try:
-        return int(name)
-    except ValueError:
-        reason = f"Broker id must be an integer, but it is: {name}"
-        raise KafkaError(ErrorCode.INVALID_REQUEST, reason) from None
+    number = broker_number(name)
+    if number is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    return number
 
 
 _DESCRIBE: Final[dict[int, Callable[[BrokerContext, str], list[ConfigEntry]]]] = {

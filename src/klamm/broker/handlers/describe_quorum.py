@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from klamm.broker.handlers.shared.newest_metadata import reach_newest_metadata
 from klamm.broker.time_slices import Work
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.internal_topic_names import METADATA_TOPIC
@@ -38,6 +39,7 @@ def handle(context: RequestContext, request: DescribeQuorumRequest) -> Work[Desc
     if len(request.topics) == 1 and request.topics[0].topic_name == METADATA_TOPIC:
         (topic,) = request.topics
         if len(topic.partitions) == 1 and topic.partitions[0].partition_index == 0:
+            yield from reach_newest_metadata(context)
             return _quorum(context)
     reason = "This server does not host this topic-partition."
     response = DescribeQuorumResponse()

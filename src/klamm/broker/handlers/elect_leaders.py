@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.handlers.shared.newest_metadata import reach_newest_metadata
 from klamm.broker.handlers.shared.time_left import require_time_left
 from klamm.broker.time_slices import Work, free_later, wait_for
 from klamm.metadata.replicas.partition_change import Election
@@ -36,11 +37,13 @@ def handle(context: RequestContext, request: ElectLeadersRequest) -> Work[ElectL
     REQUEST_TIMED_OUT if the timeout is over.
     """
     metadata = context.broker.metadata
-    if request.topic_partitions is None or request.topic_partitions:
-        require_time_left(request.timeout_ms)
+    if request.topic_partitions is not None and not request.topic_partitions:
+        return ElectLeadersResponse()
+    require_time_left(request.timeout_ms)
     if not 0 <= request.election_type < len(_ELECTIONS):
         reason = f"Unknown election type {request.election_type}"
         return error_response(request, context.api_version, ErrorCode.INVALID_REQUEST, reason)
+    yield from reach_newest_metadata(context)
     is_for_all = request.topic_partitions is None
     names: list[tuple[str, Sequence[int]]] = []
     if request.topic_partitions is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from klamm.broker.handlers.shared.nodes import reachable_brokers
 from klamm.broker.time_slices import Work
 from klamm.metadata.image import ResourceType
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -42,7 +43,7 @@ def handle(context: RequestContext, request: ListConfigResourcesRequest) -> Work
         wanted.add(resource_type)
         yield None
     image = context.broker.metadata.image
-    brokers = [str(broker_id) for broker_id in image.brokers]
+    brokers = [str(broker_id) for broker_id in sorted(reachable_brokers(context))]
     names = {
         ResourceType.BROKER: brokers,
         ResourceType.BROKER_LOGGER: brokers,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from klamm.broker.handlers.shared.newest_metadata import reach_newest_metadata
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.list_partition_reassignments_request import ListPartitionReassignmentsRequest
 from klamm.protocol.schema.list_partition_reassignments_response import (
@@ -27,6 +28,8 @@ def handle(
     context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> Work[ListPartitionReassignmentsResponse]:
     """Returns the reassignments in progress, of the named partitions or of all."""
+    if request.topics is None or request.topics:
+        yield from reach_newest_metadata(context)
     topics = context.broker.metadata.image.topics
     response = ListPartitionReassignmentsResponse(error_message=None)
     if request.topics is None:
@@ -37,8 +40,13 @@ def handle(
     for wanted in request.topics:
         named = topics.get(wanted.name)
         if named is not None:
-            indexes = set(wanted.partition_indexes)
-            moving = [each for each in named.partitions if each.index in indexes and (each.adding or each.removing)]
+            moving = []
+            for index in wanted.partition_indexes:  # in this order, and as often as it is named
+                if 0 <= index < len(named.partitions):
+                    partition = named.partitions[index]
+                    if partition.adding or partition.removing:
+                        moving.append(partition)
+                yield None
             _add(response, named, moving)
         yield None
     return response

@@ -53,17 +53,16 @@ def handle(context: RequestContext, request: ListTransactionsRequest) -> Work[Li
 
 
 def _take_unknown_states(request: ListTransactionsRequest, response: ListTransactionsResponse) -> Work[None]:
-    """Adds unknown states to the response, and leaves each known state in the filter once.
+    """Adds each unknown state to the response once, and leaves each known state in the filter once.
 
     If no state is known, one unknown state stays, which matches nothing.
     """
     known: dict[str, None] = {}
+    unknown: dict[str, None] = {}
     for name in request.state_filters:
-        if name in _NAMES:
-            known[name] = None
-        else:
-            response.unknown_state_filters.append(name)
+        (known if name in _NAMES else unknown)[name] = None
         yield None
+    response.unknown_state_filters = list(unknown)
     request.state_filters = list(known) or response.unknown_state_filters[:1]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from klamm.broker.handlers.shared.newest_metadata import reach_newest_metadata
 from klamm.broker.time_slices import Work, wait_for
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.unregister_broker_request import UnregisterBrokerRequest
@@ -28,6 +29,7 @@ def handle(context: RequestContext, request: UnregisterBrokerRequest) -> Work[Un
 
     Raises BROKER_ID_NOT_REGISTERED for a broker that does not exist, and INVALID_REQUEST for a single broker.
     """
+    yield from reach_newest_metadata(context)
     yield from wait_for(context.broker.metadata.unregister_broker(BrokerId(request.broker_id)))
     return UnregisterBrokerResponse()
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from klamm.broker.handlers.shared.features import finalized_levels, why_no_level
+from klamm.broker.handlers.shared.newest_metadata import reach_newest_metadata
 from klamm.broker.time_slices import Work, wait_for
 from klamm.metadata.metadata_version import METADATA_VERSION_FEATURE
 from klamm.protocol.errors import ErrorCode, KafkaError
@@ -40,6 +41,8 @@ def handle(context: RequestContext, request: UpdateFeaturesRequest) -> Work[Upda
     for update in request.feature_updates:
         updates[update.feature] = update
         yield None
+    if updates:
+        yield from reach_newest_metadata(context)
     for update in updates.values():
         reason = _why_refused(update, context)
         if reason is not None:

@@ -28,7 +28,7 @@ _FILE_NAME: Final = "contexts.toml"
 NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 # Without a dot: the first dot of a group id ends the environment.
 _ENVIRONMENT: Final = re.compile(r"[A-Za-z0-9_-]+")
-KEYS: Final = {"bootstrap_server", "environment", "properties"}
+_KEYS: Final = {"bootstrap_server", "environment", "properties"}
 
 
 class ContextFileError(KlammError):
@@ -197,7 +197,7 @@ def _context(name: str, value: Any) -> Context:
     where = f"contexts.{name}"
     _check_name(name)
     table = _table(value, where)
-    _only(table, KEYS, where)
+    _only(table, _KEYS, where)
     if not table.get("bootstrap_server"):
         raise ContextFileError(f"{where} has no bootstrap_server")
     environment = table.get("environment")

@@ -78,8 +78,8 @@ def list_transactions(
 
 
 def unknown_states(request: ListTransactionsRequest) -> list[str]:
-    """Returns the names in the state filter that are not names of states."""
-    return [name for name in request.state_filters if name not in _STATES_BY_NAME]
+    """Returns the names in the state filter that are not names of states, each once."""
+    return list(dict.fromkeys(name for name in request.state_filters if name not in _STATES_BY_NAME))
 
 
 def compile_pattern(pattern: str | None) -> Any:

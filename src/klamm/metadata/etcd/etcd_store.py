@@ -29,6 +29,7 @@ from klamm.metadata.etcd.etcd_transaction import (
 )
 from klamm.metadata.etcd.etcd_warnings import RefusedWrites, keep_looking, warn_about
 from klamm.metadata.etcd.etcd_watch import EtcdWatch
+from klamm.metadata.etcd.etcd_watcher import Watcher
 from klamm.metadata.etcd.generated import etcd_messages_pb2 as messages
 from klamm.metadata.metadata_store import Change, Commit, ConditionFailed, MetadataStoreError, OutcomeUnknown
 from klamm.metadata.store_identity import StoreCommit, StoreIdentity
@@ -40,40 +41,8 @@ _LEASE_ENDED: Final = "etcd has ended its lease"
 _logger = logging.getLogger(__name__)
 
 
-class _Watcher:
-    """A watch, and what it has delivered on the loop."""
-
-    def __init__(
-        self, on_commit: Callable[[Commit], None], prepare: Callable[[Commit], None] | None, ready: asyncio.Future[None]
-    ) -> None:
-        self.on_commit = on_commit
-        self.prepare = prepare
-        self.ready = ready
-        self.revision = 0
-        self.known: dict[str, int] = {}
-        self.watch: EtcdWatch
-
-    def show(self, commit: Commit) -> None:
-        """Delivers a commit on the loop."""
-        for key, entry in commit.entries.items():
-            if entry is None:
-                self.known.pop(key, None)
-            else:
-                self.known[key] = entry.mod_revision
-        self.on_commit(commit)
-
-    def has_seen(self, found: Mapping[str, int], revision: int) -> bool:
-        """Returns whether it has delivered the state of the keys that a transaction found at the revision."""
-        if self.revision >= revision:
-            return True
-        return all(
-            self.revision >= modified if modified else not 0 < self.known.get(key, 0) <= revision
-            for key, modified in found.items()
-        )
-
-
 class _Waiting(NamedTuple):
-    is_over: Callable[[_Watcher], bool]
+    is_over: Callable[[Watcher], bool]
     done: asyncio.Future[None]
 
 
@@ -89,7 +58,7 @@ class EtcdStore:
         self._prefix: Final = client.address.key_prefix
         self._loop = asyncio.get_running_loop()
         self._session = EtcdSession(client, timeout_s, self.end)
-        self._watchers: list[_Watcher] = []
+        self._watchers: list[Watcher] = []
         self._waiting: list[_Waiting] = []
         self._lost: list[Callable[[], None]] = []
         self._fence_revision = 0
@@ -161,7 +130,7 @@ class EtcdStore:
     ) -> None:
         """Implements `MetadataStore.watch`."""
         self._require_open()
-        watcher = _Watcher(on_commit, prepare, self._loop.create_future())
+        watcher = Watcher(on_commit, prepare, self._loop.create_future())
         watcher.watch = EtcdWatch(
             self._client,
             lambda revision, commit: self._deliver(watcher, revision, commit),
@@ -182,6 +151,34 @@ class EtcdStore:
             self._in_progress -= 1
             if not self._in_progress:
                 self._idle.set()
+
+    async def catch_up(self) -> None:
+        """Implements `MetadataStore.catch_up`.
+
+        If a watch is behind etcd, what it lacks may be changes of other users of etcd, which it never delivers. So the
+        session changes a key of its own, which does not belong to the content, and waits for that.
+        """
+        self._require_open()
+        revision = await self._current_revision()
+        if any(watcher.revision < revision for watcher in self._started):
+            # The value tells this change from earlier ones (`_look_after_no_space`).
+            await self.transact({}, [Change(f".reads/{self._session.lease_id:x}", b"%d" % revision, is_leased=True)])
+
+    async def _current_revision(self) -> int:
+        """Returns a revision of etcd that is not below that of any earlier transaction."""
+        deadline = time.monotonic() + CALL_TIMEOUT_S
+        while True:
+            try:
+                answer = await self._client.send(RANGE, messages.RangeRequest(key=self._fence[0]))
+            except EtcdReplaced as error:
+                self.end(str(error))
+                raise
+            except EtcdCallFailed as error:
+                if error.is_permanent or time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(_RETRY_S)
+            else:
+                return int(answer.header.revision)
 
     def on_session_lost(self, callback: Callable[[], None]) -> None:
         """Implements `MetadataStore.on_session_lost`."""
@@ -334,13 +331,13 @@ class EtcdStore:
 
     # Watches
 
-    def _deliver(self, watcher: _Watcher, revision: int, commit: Commit | None) -> None:
+    def _deliver(self, watcher: Watcher, revision: int, commit: Commit | None) -> None:
         """Passes a commit to the loop, on the thread of the watch."""
         if commit is not None and watcher.prepare is not None:
             watcher.prepare(commit)
         self._call_soon(self._show, watcher, revision, commit)
 
-    def _show(self, watcher: _Watcher, revision: int, commit: Commit | None) -> None:
+    def _show(self, watcher: Watcher, revision: int, commit: Commit | None) -> None:
         watcher.revision = revision
         if commit is not None:
             watcher.show(commit)
@@ -357,13 +354,13 @@ class EtcdStore:
                 each.done.set_result(None)
 
     @property
-    def _started(self) -> list[_Watcher]:
+    def _started(self) -> list[Watcher]:
         return [watcher for watcher in self._watchers if watcher.ready.done()]
 
     async def _reached(self, revision: int) -> None:
         await self._wait(lambda watcher: watcher.revision >= revision)
 
-    async def _wait(self, is_over: Callable[[_Watcher], bool]) -> None:
+    async def _wait(self, is_over: Callable[[Watcher], bool]) -> None:
         """Waits until the condition holds for all watches. Raises OutcomeUnknown if the session ends before."""
         waiting = _Waiting(is_over, self._loop.create_future())
         self._waiting.append(waiting)

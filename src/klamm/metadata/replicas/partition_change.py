@@ -62,7 +62,8 @@ def change_partition(
 
     `isr`: the in-sync replicas as they should be. `replicas`, `adding` and `removing`: those of a reassignment that
     begins or is cancelled. `unclean_stops`: brokers that may have lost records, so that they are no eligible leader
-    replicas. A reassignment ends as soon as the added replicas are in sync.
+    replicas. A reassignment ends as soon as the added replicas are in sync; if it leaves fewer replicas, as soon as all
+    that remain are.
     """
     wanted = replace(
         partition,
@@ -95,6 +96,8 @@ def _end_reassignment(partition: PartitionImage) -> PartitionImage:
     in_sync = [each for each in partition.isr if each in remaining]
     if not in_sync or not set(partition.adding) <= set(in_sync):
         return partition
+    if len(partition.adding) < len(partition.removing) and len(in_sync) < len(remaining):
+        return partition  # otherwise a replica in sync would leave the records to fewer replicas than it should
     return replace(partition, replicas=remaining, isr=tuple(in_sync), adding=(), removing=())
 
 

@@ -1,7 +1,7 @@
 """Decides reassignments: the replicas of a partition move to other brokers, or their number changes (KIP-455).
 
 The added replicas follow first. When all of them are in sync, the others are removed, by the change of the in-sync
-replicas that says so (see `change_partition`).
+replicas that says so. A smaller number of replicas begins when all that remain are in sync (see `change_partition`).
 
 The checks and messages are those of `ReplicationControlManager.alterPartitionReassignment` of Apache Kafka 4.3, and of
 `PartitionReassignmentReplicas`.

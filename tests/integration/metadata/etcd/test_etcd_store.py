@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
@@ -86,6 +87,51 @@ def test_a_closed_session_takes_its_leased_keys_with_it(open_store: OpenStore) -
         await two.transact({}, [Change("after", b"")])
         assert [set(commit.entries) for commit in seen[1:]] == [{"live/1", "brokers/1"}, {"live/1"}, {"after"}]
         await two.close()
+
+    _within(scenario())
+
+
+def test_a_session_catches_up(open_store: OpenStore) -> None:
+    """After it has caught up, its watcher knows a commit that another session had made before."""
+
+    async def scenario() -> None:
+        one, two = await open_store(), await open_store()
+        is_late = threading.Event()
+        seen: list[Commit] = []
+
+        def prepare(commit: Commit) -> None:
+            if seen:
+                is_late.wait(10)
+
+        await two.watch(seen.append, prepare=prepare)
+        revision = await one.transact({}, [Change("a", b"1")])
+        catching_up = asyncio.ensure_future(two.catch_up())
+        await one.catch_up()
+        assert len(seen) == 1
+        is_late.set()
+        await catching_up
+        assert [commit.revision for commit in seen[1:]] == [revision]
+        await one.close()
+        await two.close()
+
+    _within(scenario())
+
+
+def test_a_session_catches_up_next_to_other_users_of_etcd(etcd: Etcd, prefix: str) -> None:
+    """The latest revision of etcd may be of keys that are not the session's, of which it never hears. It catches up all
+    the same, again and again, and no watcher sees how."""
+
+    async def scenario() -> None:
+        store = await EtcdStore.open(etcd.address(prefix))
+        other = await EtcdStore.open(etcd.address(f"{prefix}0"))
+        seen = await watched(store)
+        for _ in range(3):
+            await other.transact({}, [Change("a", b"")])
+            await store.catch_up()
+            await store.catch_up()
+        assert len(seen) == 1
+        await store.close()
+        await other.close()
 
     _within(scenario())
 

@@ -55,6 +55,17 @@ async def test_a_topic_is_described_with_what_is_set_on_it(serve_metadata: Serve
         assert not any(entry.synonyms or entry.documentation for entry in result.configs)
 
 
+@pytest.mark.parametrize("name", ["x", " 1", "1_0", "1.0", "99999999999", "-"])
+@in_loop
+async def test_a_broker_is_named_by_a_number(serve_metadata: ServeMetadata, name: str) -> None:
+    """What Java does not read as an integer is no name of a broker, even if Python reads it."""
+    async with serve_metadata(BrokerConfig()) as broker:
+        for kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+            (result,) = describe(broker, kind, name).results
+            assert result.error_code == ErrorCode.INVALID_REQUEST
+            assert result.error_message == f"Broker id must be an integer, but it is: {name}"
+
+
 @in_loop
 async def test_a_broker_is_described_in_all_versions(serve_metadata: ServeMetadata) -> None:
     """A broker is described with every key, and every version can carry the answer."""

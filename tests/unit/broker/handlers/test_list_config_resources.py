@@ -4,17 +4,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 from tests.support.event_loop import in_loop
+from tests.support.metadata_brokers import ENDPOINTS, connect
 from tests.support.steps import finish
+from tests.unit.broker.handlers.conftest import MetadataBroker
 
 from klamm.broker.handlers import list_config_resources
 from klamm.config.broker_config import BrokerConfig
 from klamm.metadata.image import ResourceType
+from klamm.metadata.memory_store import MemoryMetadata
 from klamm.metadata.service import NewTopic
 from klamm.protocol.errors import ErrorCode, KafkaError
 from klamm.protocol.schema.list_config_resources_request import ListConfigResourcesRequest
+from klamm.protocol.types import BrokerId
 
 if TYPE_CHECKING:
-    from tests.unit.broker.handlers.conftest import MetadataBroker, ServeMetadata
+    from tests.unit.broker.handlers.conftest import ServeMetadata
 
 
 async def fill(broker: MetadataBroker) -> None:
@@ -41,6 +45,24 @@ async def test_all_types_are_listed_when_none_is_named(serve_metadata: ServeMeta
             (4, "1"),
             (2, "t"),
         ]
+
+
+@in_loop
+async def test_brokers_that_the_client_can_not_reach_are_not_listed() -> None:
+    """Only a broker that has the client's listener can be asked for its settings."""
+    metadata = MemoryMetadata()
+    one, store = await connect(metadata, 1)
+    two, _ = await connect(metadata, 2)
+    three, _ = await connect(metadata, 3)
+    await three.start_broker(ENDPOINTS)
+    await two.start_broker({"INTERNAL": ("h", 9093)})
+    await one.start_broker(ENDPOINTS)
+    broker = MetadataBroker(store, one, BrokerConfig(node_id=BrokerId(1)))
+    request = ListConfigResourcesRequest(resource_types=[ResourceType.BROKER])
+    response = finish(list_config_resources.handle(broker.request(1), request))
+    assert [each.resource_name for each in response.config_resources] == ["1", "3"]
+    for service in (one, two, three):
+        await service.close()
 
 
 @in_loop

@@ -92,9 +92,40 @@ def test_last_known_leader_is_not_elected_next_to_eligible_ones() -> None:
     assert change_partition(before, rules(2, 3)) is before
 
 
+@pytest.mark.parametrize(
+    ("adding", "removing", "isr", "expected"),
+    [
+        # Fewer replicas: those that remain must all be in sync.
+        ((), (2,), (1, 2), None),
+        ((), (2,), (1, 2, 3), ((1, 3), (1, 3))),
+        ((3,), (1, 2), (1, 2, 3), ((3,), (3,))),
+        # As many replicas as before: those that are added must be in sync.
+        ((3,), (1,), (1, 2), None),
+        ((3,), (1,), (1, 3), ((2, 3), (3,))),
+        # More replicas.
+        ((3,), (), (1, 2), None),
+        ((3,), (), (1, 3), ((1, 2, 3), (1, 3))),
+    ],
+)
+def test_reassignment_ends_with_enough_replicas_in_sync(
+    adding: Any, removing: Any, isr: Any, expected: tuple[Any, Any] | None
+) -> None:
+    """Fewer replicas must not mean fewer replicas in sync than replicas: the removal of one that is in sync would leave
+    the records to those that are left (`PartitionReassignmentReplicas.maybeCompleteReassignment`)."""
+    before = partition(isr=(1,), adding=adding, removing=removing)
+    after = change_partition(before, rules(1, 2, 3), isr=ids(*isr))
+    if expected is None:
+        assert (after.replicas, after.isr) == (before.replicas, ids(*isr))
+        assert (after.adding, after.removing) == (before.adding, before.removing)
+    else:
+        replicas, in_sync = expected
+        assert (after.replicas, after.isr) == (ids(*replicas), ids(*in_sync))
+        assert (after.adding, after.removing) == ((), ())
+
+
 def test_removed_leader_is_not_the_last_known_one() -> None:
     """It deletes its log. If it comes back as an added replica, it must not be elected with an empty log."""
-    begun = partition(isr=(1, 3), removing=(1,))
+    begun = partition(isr=(1, 3), adding=(3,), removing=(1,))
     # Broker 3 has gone, and is still in sync.
     ended = change_partition(begun, rules(1, 2))
     assert (ended.replicas, ended.leader, ended.isr, ended.last_known_leader) == (ids(2, 3), NO_BROKER, ids(3), 3)
@@ -108,7 +139,7 @@ def test_removed_leader_is_not_the_last_known_one() -> None:
 
 def test_last_known_leader_that_is_removed_has_an_heir() -> None:
     """A reassignment may end while there is no leader."""
-    before = partition(NO_BROKER, (3,), elr=(2,), last_known_leader=BrokerId(1), removing=(1,))
+    before = partition(NO_BROKER, (3,), elr=(2,), last_known_leader=BrokerId(1), adding=(3,), removing=(1,))
     after = change_partition(before, rules(1))
     assert (after.replicas, after.leader, after.isr, after.last_known_leader) == (ids(2, 3), NO_BROKER, ids(3), 3)
 

@@ -71,6 +71,13 @@ def test_added_replicas_follow_before_others_are_removed(wanted: list[int], expe
     assert written(reassign(image(), wanted)) == expected
 
 
+def test_fewer_replicas_wait_until_those_that_remain_are_in_sync() -> None:
+    """A replica that is in sync is not removed in favour of one that lags: only the leader would have all records."""
+    of = image((1, 2, 3), (1, 2))
+    assert written(reassign(of, [1, 3])) == ([1, 3, 2], [1, 2], [], [2], 1)
+    assert written(reassign(of, [1, 2])) == ([1, 2], [1, 2], [], [], 1)
+
+
 def test_new_leader_must_be_live() -> None:
     """The decision depends on the run of the broker that becomes the leader."""
     assert reassign(image(), [2]).reads == ["live/2"]

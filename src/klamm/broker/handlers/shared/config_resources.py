@@ -7,6 +7,7 @@ meanwhile. Two requests that append to the same list therefore both take effect.
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from klamm.broker.handler_context import BrokerContext
     from klamm.metadata.image import MetadataImage
 
-__all__ = ["MAXIMUM_CHANGES", "AlterRequest", "alter_resources", "check_topic_name", "layers_of"]
+__all__ = ["MAXIMUM_CHANGES", "AlterRequest", "alter_resources", "broker_number", "check_topic_name", "layers_of"]
 
 _logger = logging.getLogger(__name__)
 
@@ -51,6 +52,9 @@ _KEYS: Final = {
 MAXIMUM_CHANGES: Final = 10_000
 """Limit per request, as in Kafka (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
 _TOO_MANY_CHANGES: Final = "Unable to perform excessively large batch operation."
+
+
+_INTEGER: Final = re.compile(r"[+-]?\d{1,32}")
 
 
 class AlterRequest(NamedTuple):
@@ -70,6 +74,13 @@ def layers_of(broker: BrokerContext, image: MetadataImage | None = None) -> Brok
         image.config_overrides(ResourceType.BROKER, ""),
         image.config_overrides(ResourceType.BROKER, str(broker.node_id)),
     )
+
+
+def broker_number(name: str) -> int | None:
+    """Returns the number that a broker resource is named by; None if it is none for Java's `Integer.parseInt`."""
+    if not _INTEGER.fullmatch(name) or not -(2**31) <= (number := int(name)) < 2**31:
+        return None
+    return number
 
 
 def check_topic_name(name: str) -> None:
@@ -174,10 +185,9 @@ def _keys_of(wanted_change: AlterRequest) -> Mapping[str, ConfigKey]:
 
 
 def _check_is_this_broker(broker: BrokerContext, name: str) -> None:
-    try:
-        number = int(name)
-    except ValueError:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}") from None
+    number = broker_number(name)
+    if number is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
     if number != broker.node_id:
         reason = f"Unexpected broker id, expected {broker.node_id}, but received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, reason)
