@@ -149,9 +149,11 @@ def _records(groups: ConsumerGroups, classic: ClassicGroup) -> list[CoordinatorR
 
 def _subscription(classic: ClassicGroup, member: Member) -> ConsumerProtocolSubscription:
     # Before its first generation a group has no protocol, and a member that waits for the next generation need not
-    # support the present protocol; consumers send the same subscription in each.
-    has_chosen = classic.protocol_name is not None and not member.is_new
-    return decode_subscription(member.metadata(classic.protocol_name if has_chosen else member.protocols[0][0]))
+    # support the present protocol, not even one that has been in the group before. Consumers send the same subscription
+    # in each.
+    present = classic.protocol_name
+    name = present if present in member.protocol_names() else member.protocols[0][0]
+    return decode_subscription(member.metadata(name))
 
 
 def _unassigned(

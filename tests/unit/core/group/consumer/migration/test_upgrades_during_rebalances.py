@@ -80,3 +80,20 @@ def test_assignment_that_the_upgrade_overtook_is_not_told(is_committed: bool) ->
     assert GroupType.CLASSIC not in [event.group_type for event in driver.happened(TargetChosen)]
     assert driver.happened(GroupIsStable) == []
     assert driver.timers == timers
+
+
+def test_member_that_has_changed_its_assignor_is_upgraded() -> None:
+    """A member may join again with other assignors than that of the present generation: the group is upgraded."""
+    driver = ConsumerDriver()
+    both = [*protocols(), *protocols(protocol="sticky")]
+    ids = [driver.member_id(protocols=both) for _ in range(2)]
+    tickets = [driver.join(member_id, protocols=both) for member_id in ids]
+    driver.advance(driver.config.initial_rebalance_delay_ms * 2)
+    assert {driver.joined(ticket).protocol_name for ticket in tickets} == {"range"}
+    driver.sync(ids[0], 1, {ids[0]: assignment(0, 1, 2), ids[1]: assignment(3, 4, 5)})
+    waiting = driver.join(ids[1], protocols=protocols(protocol="sticky"))
+    assert driver.state() is GroupState.PREPARING_REBALANCE
+    assert driver.enter("new").code is ErrorCode.NONE
+    assert driver.joined(waiting).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert driver.member(ids[1]).subscribed_topic_names == {EVENTS}
+    assert driver.reload().shard.store == driver.shard.store
