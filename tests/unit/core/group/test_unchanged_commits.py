@@ -12,6 +12,11 @@ from klamm.core.group.shard import GroupShard
 from klamm.protocol.errors import ErrorCode
 from klamm.protocol.schema.delete_groups_request import DeleteGroupsRequest
 from klamm.protocol.schema.offset_commit_key import OffsetCommitKey
+from klamm.protocol.schema.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from klamm.protocol.schema.offset_commit_value import OffsetCommitValue
 from klamm.protocol.types import ProducerEpoch, ProducerId
 
@@ -191,3 +196,27 @@ def test_member_that_says_nothing_new_has_committed_all_the_same() -> None:
     driver.commit(7, member_id=member_id, generation=1)
     assert member.has_committed
     assert len(driver.log) == written
+
+
+@pytest.mark.parametrize("topics", [["events"], ["events", "events"]], ids=["one entry", "two entries"])
+def test_last_offset_counts_if_a_commit_names_a_partition_twice(topics: list[str]) -> None:
+    """If a request names a partition twice, the last offset counts, also if it equals the one from before."""
+    driver = ShardDriver()
+    commit(driver)
+    offsets = [
+        OffsetCommitRequestPartition(
+            partition_index=0, committed_offset=offset, committed_leader_epoch=3, committed_metadata="note"
+        )
+        for offset in (7, 5)
+    ]
+    share = len(offsets) // len(topics)
+    parts = [offsets[start : start + share] for start in range(0, len(offsets), share)]
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        topics=[
+            OffsetCommitRequestTopic(name=topic, topic_id=TOPIC_ID, partitions=part)
+            for topic, part in zip(topics, parts, strict=True)
+        ],
+    )
+    driver.ask(GroupShard.handle_offset_commit, request, 9)
+    assert driver.fetch(EVENTS_0) == {EVENTS_0: 5}

@@ -120,22 +120,27 @@ def preferred_assignor(
 ) -> str:
     """Returns the assignor that most members prefer, with `old` replaced by `new`; the default if none prefers any.
 
-    Ties are broken as in Kafka, where the first entry of a map wins. Without a change the map is a TimelineHashMap;
-    with one it is a HashMap of the same entries plus that of `new`.
+    Ties are broken as in Kafka, where the first entry of a map wins. Without a change, the map is a TimelineHashMap.
+    With a change, it is a copy of that in a HashMap: the vote of `old` is removed and that of `new` is added. An added
+    entry is the first one of its bucket.
     """
     if old is None and new is None and len(group.server_assignor_counts) < 2:
         return next(iter(group.server_assignor_counts), default)  # Fast path: thousands of groups are checked at once.
-    counts = Counter(
-        {name: group.server_assignor_counts[name] for name in sorted(group.server_assignor_counts, key=_slot)}
-    )
+    names = sorted(group.server_assignor_counts, key=_slot)
     if old is None and new is None:
-        return max(counts, key=counts.__getitem__, default=default)
+        return max(names, key=group.server_assignor_counts.__getitem__, default=default)
+    counts = dict(group.server_assignor_counts)
+    largest_bucket = _table_size(len(names)) - 1
     if old is not None and old.server_assignor is not None:
         counts[old.server_assignor] -= 1
+        if not counts[old.server_assignor]:
+            names.remove(old.server_assignor)
     if new is not None and new.server_assignor is not None:
-        counts[new.server_assignor] += 1
-    counts = +counts
-    return min(counts, key=lambda name: (-counts[name], _bucket(name)), default=default)
+        counts[new.server_assignor] = counts.get(new.server_assignor, 0) + 1
+        if new.server_assignor not in names:
+            names.insert(0, new.server_assignor)
+    names.sort(key=lambda name: _spread_hash(name) & largest_bucket)
+    return max(names, key=counts.__getitem__, default=default)
 
 
 def _without(counts: Mapping[str, int], topics: Iterable[str]) -> Mapping[str, int]:
@@ -149,7 +154,14 @@ def _slot(name: str) -> int:
     return (java_hash(name) * -7046029254386353131) & 0xFFFFFFFFFFFFFFFF
 
 
-def _bucket(name: str) -> int:
-    """Returns the bucket of the name in a HashMap of few entries."""
-    spread = java_hash(name) & 0xFFFFFFFF
-    return (spread ^ (spread >> 16)) & 3
+def _spread_hash(name: str) -> int:
+    """Returns the hash whose lowest bits are the bucket in a HashMap."""
+    code = java_hash(name) & 0xFFFFFFFF
+    return code ^ (code >> 16)
+
+
+def _table_size(entry_count: int) -> int:
+    """Returns the number of buckets of a HashMap that is a copy of a map with that many entries."""
+    if not entry_count:
+        return 16
+    return 1 << (int(entry_count / 0.75 + 1) - 1).bit_length()

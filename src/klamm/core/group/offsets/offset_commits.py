@@ -108,6 +108,8 @@ class _Commit:
         self._max_metadata_length = config.offset_metadata_max_bytes
         self._committed = store.offsets_of(group_id)
         self._open_transactions = store.open_transactions.get(group_id, {})
+        self._written: dict[str, set[int]] = {}
+        """The partitions with a record of this request, by topic: a request may name a partition again."""
         retention_ms = request.retention_time_ms
         self._has_written = has_written
         self._expire_timestamp_ms = None if retention_ms == _BROKER_RETENTION else Millis(now + retention_ms)
@@ -123,6 +125,7 @@ class _Commit:
         committed = self._committed.get(topic.name, NO_OFFSETS)
         lingering = self._lingering.of_topic(self._group_id, topic.name)
         in_transactions = self._open_transactions.get(topic.name, ())
+        written = self._written.setdefault(topic.name, set())
         may_be_old_news = self._expire_timestamp_ms is None
         for partition in topic.partitions:
             metadata = partition.committed_metadata or ""
@@ -133,7 +136,9 @@ class _Commit:
             if check_partition is not None:
                 check_partition(topic.name, topic_id, index)
             offset, leader_epoch = partition.committed_offset, partition.committed_leader_epoch
-            if may_be_old_news and lingering and index in lingering:
+            if index in written:
+                is_old_news = False
+            elif may_be_old_news and lingering and index in lingering:
                 is_old_news = _says(lingering[index][1], offset, leader_epoch, topic_id, metadata)
                 self.is_lingering_already |= is_old_news
             else:
@@ -145,6 +150,7 @@ class _Commit:
                     and committed.says(index, offset, leader_epoch, topic_id, metadata, self._since_ms)
                 )
             if not is_old_news:
+                written.add(index)
                 self.records.append(
                     offset_commit_record(
                         self._group_id,

@@ -106,6 +106,20 @@ def test_assignor_that_most_members_want_is_asked() -> None:
     assert driver.described().assignor_name == "uniform"
 
 
+@pytest.mark.parametrize(("first", "second"), [("uniform", "range"), ("range", "uniform")])
+def test_assignor_of_the_heartbeat_decides_a_tie(first: str, second: str) -> None:
+    """If two assignors have one vote each, the member whose heartbeat makes the target decides, as in Kafka."""
+    driver = ConsumerDriver()
+    driver.enter("a", assignor=first)
+    driver.enter("b", assignor=second)
+    assert driver.happened(TargetChosen)[-1].assignor == second
+    driver.beat("a", 2, subscribed_topic_names=[EVENTS, "audit"])
+    assert driver.happened(TargetChosen)[-1].assignor == first
+    driver.go("a")
+    driver.enter("c", assignor=first)
+    assert driver.happened(TargetChosen)[-1].assignor == first
+
+
 def test_assignor_that_fails_fails_the_heartbeat() -> None:
     """If the assignor fails, the heartbeat fails without an effect, and the next heartbeat tries again."""
     driver = ConsumerDriver()

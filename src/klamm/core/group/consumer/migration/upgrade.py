@@ -67,11 +67,12 @@ def upgrade(decision: Decision, classic: ClassicGroup) -> ConsumerGroup:
             "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
             "assignor before re-attempting the upgrade.",
         ) from error
+    waiting = [member for member in classic.members.values() if member.is_alive_while_waiting]
     for member in classic.members.values():
         # The timers of the classic group stay: they are needed if the records are refused, else they find no group.
         answer_parked_requests(classic, member, ErrorCode.REBALANCE_IN_PROGRESS, result)
         result.arm(session_timer(classic.group_id, member.member_id), member.session_timeout_ms)
-    if_refused(result, partial(_watch_again, classic))
+    if_refused(result, partial(_watch_again, waiting))
     result.records += classic.tombstones()
     result.records += records
     detail = f"group {classic.group_id} speaks the consumer protocol from now on"
@@ -101,9 +102,12 @@ def _partitions(targets: Iterable[Target]) -> set[tuple[TopicId, PartitionIndex]
     return {(topic_id, index) for wanted in targets for topic_id, partitions in wanted.items() for index in partitions}
 
 
-def _watch_again(classic: ClassicGroup, again: Result) -> None:
-    """Arms all sessions of the classic group, which stays: those of parked members may have expired without effect."""
-    for member in classic.members.values():
+def _watch_again(waiting: Iterable[Member], again: Result) -> None:
+    """Arms the sessions of members that no longer wait for an answer: they may have expired without effect meanwhile.
+
+    All others still have their timers. Refused upgrades must not extend them: a client may try again and again.
+    """
+    for member in waiting:
         again.arm(member.session_timer, member.session_timeout_ms)
 
 
@@ -149,9 +153,11 @@ def _records(groups: ConsumerGroups, classic: ClassicGroup) -> list[CoordinatorR
 
 def _subscription(classic: ClassicGroup, member: Member) -> ConsumerProtocolSubscription:
     # Before its first generation a group has no protocol, and a member that waits for the next generation need not
-    # support the present protocol; consumers send the same subscription in each.
-    has_chosen = classic.protocol_name is not None and not member.is_new
-    return decode_subscription(member.metadata(classic.protocol_name if has_chosen else member.protocols[0][0]))
+    # support the present protocol, not even one that has been in the group before. Consumers send the same subscription
+    # in each.
+    present = classic.protocol_name
+    name = present if present in member.protocol_names() else member.protocols[0][0]
+    return decode_subscription(member.metadata(name))
 
 
 def _unassigned(
