@@ -6,7 +6,9 @@ Spark reuses its worker processes, so this module keeps the connections between 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
+from typing import Final
 
 import pyarrow as pa
 
@@ -17,7 +19,7 @@ from klamm.client.fetch import stream_batches
 from klamm.client.list_offsets import EARLIEST, LATEST, ListedOffset, list_offsets
 from klamm.client.retry import Retries
 from klamm.protocol.errors import KafkaError
-from klamm.protocol.types import Offset, TopicPartition
+from klamm.protocol.types import ZERO_TOPIC_ID, Offset, TopicId, TopicPartition
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.offsets import OffsetRange
 from klamm.spark.source.tasks.columns import RecordColumns
@@ -26,7 +28,12 @@ from klamm.spark.source.tasks.tables import TableBuilder
 
 __all__ = ["expect_planned_leader", "is_older_than_plan", "is_planned_topic", "read_range", "shared_cluster"]
 
+# Right after a topic was created again, some brokers do not know its new id yet; so a single answer is not trusted.
+_ANSWERS_BEFORE_RECREATED: Final = 4
+
 _clusters: dict[tuple[int, ClientConfig], Cluster] = {}
+_replaced: set[tuple[TopicId, TopicId]] = set()
+"""The planned and the new id of each topic that was found to be recreated."""
 
 
 def shared_cluster(config: ClientConfig) -> Cluster:
@@ -46,32 +53,41 @@ def read_range(
     Raises `DataLoss` for missing offsets if `failOnDataLoss` is true, and the errors of `stream_batches`.
     """
     spark = SparkBatches([offsets.topic_partition], include_headers=include_headers)
-    cluster = shared_cluster(config)
-    _check_topic(cluster, offsets, loss)
     try:
         for columns in _read_tables(config, offsets, loss, include_headers=include_headers):
             yield spark.batch(columns)
     except KafkaError as error:
         raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error
-    _check_topic(cluster, offsets, loss)
 
 
-def _check_topic(cluster: Cluster, offsets: OffsetRange, loss: LossPolicy) -> None:
-    """Reports a loss if the topic was recreated after the range was planned.
+def _is_recreated(cluster: Cluster, offsets: OffsetRange) -> bool:
+    """Returns whether the topic was recreated after the range was planned: four answers in a row name another id.
 
-    Called before the read and after it: a response from another topic makes the client refresh its metadata.
+    One answer is enough for the next ranges of the topic. Refreshes metadata that are older than the plan.
     """
     if offsets.topic_id is None:
-        return
+        return False
     name = offsets.topic_partition.topic
     cluster.ensure([name])
-    if is_older_than_plan(cluster, offsets):
+    if not is_older_than_plan(cluster, offsets):
+        return False
+    cluster.refresh([name])
+    for _ in range(_ANSWERS_BEFORE_RECREATED - 1):
+        if is_planned_topic(cluster, offsets) or _ids(cluster, offsets) in _replaced:
+            break
+        time.sleep(cluster.config.retry_backoff_ms / 1000)
         cluster.refresh([name])
-        expect_planned_leader(cluster, offsets)
-        if not is_planned_topic(cluster, offsets):
-            loss.report(
-                f"The topic {name} was deleted and created again after the read was planned: it has another topic id"
-            )
+    if not is_planned_topic(cluster, offsets):
+        _replaced.add(_ids(cluster, offsets))
+        return True
+    expect_planned_leader(cluster, offsets)
+    return False
+
+
+def _ids(cluster: Cluster, offsets: OffsetRange) -> tuple[TopicId, TopicId]:
+    """Returns the planned id and the cached one."""
+    topic = cluster.topic(offsets.topic_partition.topic)
+    return offsets.topic_id or ZERO_TOPIC_ID, ZERO_TOPIC_ID if topic is None else topic.topic_id
 
 
 def is_planned_topic(cluster: Cluster, offsets: OffsetRange) -> bool:
@@ -106,12 +122,25 @@ def _read_tables(
     retries = Retries(config, f"read {offsets.topic_partition}")
     position = offsets.start
     while position < offsets.end:
+        if _is_recreated(cluster, offsets):
+            # The records of the new topic are not those of the plan: a stream reads them from their start.
+            loss.report(
+                f"The topic {offsets.topic_partition.topic} was deleted and created again after the read was planned: "
+                f"it has another topic id. The records in range [{position}, {offsets.end}) of partition "
+                f"{offsets.topic_partition} are gone"
+            )
+            break
         try:
             for fetched in stream_batches(cluster, offsets.topic_partition, position, offsets.end):
+                if not is_planned_topic(cluster, offsets):
+                    # An error has refreshed the metadata, and the answer may come from another topic.
+                    break
                 yield from tables.add(fetched)
                 position = fetched.next_offset
                 retries.progressed()
         except OffsetOutOfRange as error:
+            if not is_planned_topic(cluster, offsets):
+                continue
             position = _next_available(cluster, offsets, error.offset, loss)
             if position == error.offset:
                 # The log has the refused offset: a newly elected leader may not know it yet.
