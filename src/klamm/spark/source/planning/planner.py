@@ -38,9 +38,11 @@ class Restriction(Protocol):
         self,
         ranges: Sequence[OffsetRange],
         offsets_at: Callable[[Mapping[TopicPartition, Millis]], PartitionOffsets],
+        ends: Mapping[TopicPartition, Offset],
         /,
     ) -> list[OffsetRange]:
-        """Returns the ranges reduced by the filters; `offsets_at` is `LogOffsets.at`."""
+        """Returns the ranges reduced by the filters. `offsets_at` is `LogOffsets.at`, `ends` an earlier result of
+        `LogOffsets.latest`."""
 
 
 class LogOffsets(Protocol):
@@ -99,6 +101,8 @@ class Planner:
         """The known missing topics and partitions: each is reported once, if the query continues without it."""
         self.gone: frozenset[TopicPartition] = frozenset()
         """The partitions at the query's position that did not exist at the last call of `require`."""
+        self._ends: PartitionOffsets = {}
+        """The ends of the partitions at the last call of `existing`."""
         self._recreated: set[str] = set()
         """The recreated topics, until a micro-batch has reported them."""
 
@@ -159,10 +163,10 @@ class Planner:
 
     def existing(self) -> PartitionOffsets:
         """Returns the end of each subscribed partition; reports missing topics and partitions."""
-        latest = self.settled()
+        self._ends = self.settled()
         self._missing = frozenset(self._not_there())
         self._tell_missing(self._missing)
-        return latest
+        return self._ends
 
     def settled(self) -> PartitionOffsets:
         """Returns the end of each subscribed partition; retries for a while if one does not exist."""
@@ -282,7 +286,7 @@ class Planner:
                 _refuse_backwards(topic_partition, start[topic_partition], end[topic_partition])
         ranges = self._ranges(start, end)
         if self._restriction is not None:
-            ranges = self._restriction.apply(ranges, self._log.at)
+            ranges = self._restriction.apply(ranges, self._log.at, self._ends)
         return divide(ranges, self._division)
 
     def stream_ranges(
