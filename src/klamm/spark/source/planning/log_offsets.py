@@ -78,6 +78,11 @@ class SubscribedOffsets:
         """Returns the subscribed topics or partitions that `latest` did not find."""
         return self._missing
 
+    def know(self, topics: Collection[str]) -> None:
+        """Fetches the ids and leaders of those of the topics that are not known yet."""
+        self._cluster.ensure(topics)
+        self._remember(topics)
+
     def topic_id(self, topic: str) -> TopicId | None:
         """Returns the topic's id when it was first seen; None if brokers give none."""
         return self._topic_ids.get(topic)

@@ -64,6 +64,9 @@ class LogOffsets(Protocol):
         """Returns the missing topics, or missing partitions if partitions are assigned, as of the last call of
         `latest`."""
 
+    def know(self, topics: Collection[str]) -> None:
+        """Fetches the ids and leaders of those of the topics that are not known yet."""
+
     def topic_id(self, topic: str) -> TopicId | None:
         """Returns the topic's id when it was first seen; None if brokers give none."""
 
@@ -318,7 +321,10 @@ class Planner:
         self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]
     ) -> list[OffsetRange]:
         ranges = []
-        for topic_partition in sorted(end.keys() & start.keys()):
+        common = sorted(end.keys() & start.keys())
+        # A micro-batch that is repeated after a restart is planned before anything was learned of its topics.
+        self._log.know({key.topic for key in common if start[key] < end[key]})
+        for topic_partition in common:
             begin, until = start[topic_partition], end[topic_partition]
             if until < begin:
                 if self._leaves_out(*topic_partition, begin):

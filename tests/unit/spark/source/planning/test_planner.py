@@ -61,6 +61,8 @@ class FakeLog:
             for key, timestamp_ms in timestamps_ms.items()
         }
 
+    def know(self, topics: Collection[str]) -> None: ...
+
     def topic_id(self, topic: str) -> TopicId | None:
         return self.ids.get(topic)
 

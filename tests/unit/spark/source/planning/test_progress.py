@@ -63,6 +63,8 @@ class World:
     def at(self, timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
         return {key: self.first_of_time.get(key, Offset(-1)) for key in timestamps_ms}
 
+    def know(self, topics: Collection[str]) -> None: ...
+
     def topic_id(self, topic: str) -> TopicId | None:
         return None
 
