@@ -64,10 +64,13 @@ class StreamProgress:
             self._followed.fix()
 
     def start_fresh(self) -> PartitionOffsets:
-        """Returns the start of a query without a finished micro-batch.
+        """Returns the start of a query without a finished micro-batch: the same one each time.
 
         Raises `OptionError`, `MissingTopic` or `DataLoss`.
         """
+        if self._fresh_start is not None:
+            # Spark asks once to plan the first micro-batch and once to run it.
+            return self._fresh_start
         self._commits.starts_fresh()
         self._fresh_start = self._initial.kept(self._resolve_start)
         self._first_batch_planned = False

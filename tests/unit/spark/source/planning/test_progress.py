@@ -273,6 +273,21 @@ def test_the_first_batch_writes_down_where_latest_was() -> None:
     assert progress.ranges(end, offsets(15)) == [OffsetRange(tp(0), Offset(10), Offset(15))]
 
 
+def test_the_start_of_a_run_stays() -> None:
+    """Spark asks for the start when it plans the first micro-batch and again when it runs it. Both answers are the
+    same, so a partition that is added in between is read from its start, and a record that retention deletes in between
+    is missed."""
+    world = World(10)
+    progress = world.run("latest")
+    start = progress.start_fresh()
+    world.ends = offsets(12, 3)
+    end = progress.next_end(start, None)
+
+    assert progress.start_fresh() == start
+    assert progress.ranges(start, end) == [OffsetRange(tp(1), Offset(0), Offset(3))]
+    assert progress.next_end(end, None) == offsets(12, 3)
+
+
 def test_a_crash_in_the_first_batch_skips_nothing() -> None:
     """After a crash in the first micro-batch, the restart plans the recorded batch unchanged and continues from its
     end."""
