@@ -7,11 +7,8 @@ from collections.abc import Callable
 import pytest
 from tests.support.spark_topics import Topic
 
-from klamm.client.connection import Connection
 from klamm.spark.source.options.options import SourceOptions
 from klamm.spark.source.stream_reader import KlammStreamReader
-
-_FETCH = 1
 
 
 class Stream:
