@@ -51,6 +51,9 @@ class LogOffsets(Protocol):
     def latest(self) -> PartitionOffsets:
         """Returns the end of each subscribed partition that exists now."""
 
+    def doubt(self) -> None:
+        """Asks another broker for the leaders, before `latest` is called again because its result is implausible."""
+
     def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
         """Returns the start of each of these partitions that exists."""
 
@@ -219,6 +222,7 @@ class Planner:
             if is_plausible(latest):
                 break
             self._sleep(self._seconds_between)
+            self._log.doubt()
             latest = self._latest(start)
         return latest
 

@@ -43,6 +43,8 @@ class FakeLog:
     def latest(self) -> PartitionOffsets:
         return self.answers.pop(0) if self.answers else dict(self.ends)
 
+    def doubt(self) -> None: ...
+
     def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
         return {key: self.starts[key] for key in topic_partitions if key in self.starts}
 

@@ -53,6 +53,8 @@ class World:
     def latest(self) -> PartitionOffsets:
         return dict(self.ends)
 
+    def doubt(self) -> None: ...
+
     def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
         return {key: self.beginnings.get(key, Offset(0)) for key in topic_partitions if key in self.ends}
 
