@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Collection, Iterable, Mapping
 
 from klamm.client.cluster import Cluster
-from klamm.client.errors import ConnectionFailed
 from klamm.client.list_offsets import EARLIEST, LATEST, latest_offsets, list_offsets
 from klamm.client.topic_listing import list_topics
 from klamm.protocol.types import ZERO_TOPIC_ID, LeaderEpoch, Millis, TopicId, TopicPartition
@@ -41,7 +39,6 @@ class SubscribedOffsets:
         self._missing: tuple[str | TopicPartition, ...] = ()
         self._topic_ids: dict[str, TopicId] = {}
         """The id of each topic when it was first seen."""
-        self._doubts = 0
 
     def latest(self) -> PartitionOffsets:
         """Returns the end of each subscribed partition that exists now.
@@ -68,14 +65,7 @@ class SubscribedOffsets:
 
         An old leader that is cut off from the other brokers may still answer, and name itself as the leader.
         """
-        self._cluster.close()
-        brokers = self._cluster.brokers()
-        self._doubts += 1
-        for number in range(len(brokers)):
-            with contextlib.suppress(ConnectionFailed):
-                # A refresh asks the broker with an open connection.
-                self._cluster.connection_to(brokers[(self._doubts + number) % len(brokers)])
-                break
+        self._cluster.turn()
         self._cluster.refresh(self._topic_ids)
 
     def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -26,9 +26,9 @@ from klamm.spark.source.tasks.columns import RecordColumns
 from klamm.spark.source.tasks.spark_batches import SparkBatches
 from klamm.spark.source.tasks.tables import TableBuilder
 
-__all__ = ["expect_planned_leader", "is_older_than_plan", "is_planned_topic", "read_range", "shared_cluster"]
+__all__ = ["is_planned_topic", "learn_plan", "read_range", "shared_cluster"]
 
-# Right after a topic was created again, some brokers do not know its new id yet; so a single answer is not trusted.
+# Right after a topic was created again, not all brokers know its new id; so a single answer is not trusted.
 _ANSWERS_BEFORE_RECREATED: Final = 4
 
 _clusters: dict[tuple[int, ClientConfig], Cluster] = {}
@@ -60,28 +60,30 @@ def read_range(
         raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error
 
 
-def _is_recreated(cluster: Cluster, offsets: OffsetRange) -> bool:
-    """Returns whether the topic was recreated after the range was planned: four answers in a row name another id.
+def learn_plan(cluster: Cluster, ranges: Sequence[OffsetRange]) -> None:
+    """Fetches the metadata of topics that are not cached, or whose cached metadata are older than the plan.
 
-    One answer is enough for the next ranges of the topic. Refreshes metadata that are older than the plan.
+    Asks up to four brokers in turn, because one may not know a new topic or leader yet, or be cut off from the others.
+    After that, `is_planned_topic` is final, and the client waits for the planned leader or a newer one.
     """
-    if offsets.topic_id is None:
-        return False
-    name = offsets.topic_partition.topic
-    cluster.ensure([name])
-    if not is_older_than_plan(cluster, offsets):
-        return False
-    cluster.refresh([name])
-    for _ in range(_ANSWERS_BEFORE_RECREATED - 1):
-        if is_planned_topic(cluster, offsets) or _ids(cluster, offsets) in _replaced:
+    planned = [offsets for offsets in ranges if offsets.topic_id is not None]
+    cluster.ensure({offsets.topic_partition.topic for offsets in planned})
+    for answers in range(_ANSWERS_BEFORE_RECREATED):
+        older = [offsets for offsets in planned if _is_older_than_plan(cluster, offsets)]
+        if answers:
+            # One answer is enough for the next ranges of a topic that was found to be recreated.
+            older = [offsets for offsets in older if _ids(cluster, offsets) not in _replaced]
+        if not older:
             break
-        time.sleep(cluster.config.retry_backoff_ms / 1000)
-        cluster.refresh([name])
-    if not is_planned_topic(cluster, offsets):
-        _replaced.add(_ids(cluster, offsets))
-        return True
-    expect_planned_leader(cluster, offsets)
-    return False
+        if answers:
+            time.sleep(cluster.config.retry_backoff_ms / 1000)
+            cluster.turn()
+        cluster.refresh({offsets.topic_partition.topic for offsets in older})
+    for offsets in planned:
+        if is_planned_topic(cluster, offsets):
+            _expect_planned_leader(cluster, offsets)
+        else:
+            _replaced.add(_ids(cluster, offsets))
 
 
 def _ids(cluster: Cluster, offsets: OffsetRange) -> tuple[TopicId, TopicId]:
@@ -99,12 +101,12 @@ def is_planned_topic(cluster: Cluster, offsets: OffsetRange) -> bool:
     return offsets.topic_id is None or topic is None or topic.topic_id == offsets.topic_id
 
 
-def is_older_than_plan(cluster: Cluster, offsets: OffsetRange) -> bool:
+def _is_older_than_plan(cluster: Cluster, offsets: OffsetRange) -> bool:
     """Returns whether the cached metadata have another topic than the planned one, or an older leader."""
     return not is_planned_topic(cluster, offsets) or cluster.epoch_of(offsets.topic_partition) < offsets.leader_epoch
 
 
-def expect_planned_leader(cluster: Cluster, offsets: OffsetRange) -> None:
+def _expect_planned_leader(cluster: Cluster, offsets: OffsetRange) -> None:
     """Lets the client read the range only from the leader that the planner knew, or from a newer one.
 
     An older leader that still answers may lack offsets of the range, and they would seem to be lost. Brokers refuse a
@@ -122,7 +124,8 @@ def _read_tables(
     retries = Retries(config, f"read {offsets.topic_partition}")
     position = offsets.start
     while position < offsets.end:
-        if _is_recreated(cluster, offsets):
+        learn_plan(cluster, [offsets])
+        if not is_planned_topic(cluster, offsets):
             # The records of the new topic are not those of the plan: a stream reads them from their start.
             loss.report(
                 f"The topic {offsets.topic_partition.topic} was deleted and created again after the read was planned: "

@@ -175,9 +175,11 @@ class KnownTopic:
     def __init__(self, *ids: bytes) -> None:
         self.ids = [TopicId(each * 16) for each in ids]
 
-    def ensure(self, topics: list[str]) -> None: ...
+    def ensure(self, topics: set[str]) -> None: ...
 
-    def refresh(self, topics: list[str]) -> None:
+    def turn(self) -> None: ...
+
+    def refresh(self, topics: set[str]) -> None:
         del self.ids[0]
 
     def topic(self, name: str) -> TopicMetadata:
@@ -218,7 +220,7 @@ def test_a_read_ends_where_the_topic_was_recreated(monkeypatch: pytest.MonkeyPat
         def refreshed_after_two_records(*given: object) -> Iterator[FetchedBatches]:
             for fetched in stream(*given):  # type: ignore[arg-type]
                 if fetched.next_offset == 4 and len(known.ids) > 1:
-                    known.refresh([])
+                    known.refresh(set())
                 yield fetched
 
         monkeypatch.setattr(partition_reader, "stream_batches", refreshed_after_two_records)
