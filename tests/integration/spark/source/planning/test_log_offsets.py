@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from contextlib import closing
 
-import pytest
 from tests.integration.spark.source.tasks.test_old_leader import (
     NEW,
     NEW_END,
     OLD,
     OLD_END,
-    error_for,
     metadata,
     offsets_answer,
 )
@@ -31,9 +29,10 @@ def test_ends_before_the_position_are_asked_of_the_leader_that_other_brokers_nam
     names itself as the leader, and its log ends before the query's position. The planner asks other brokers for the
     leader, and finds the end of the log there."""
     with ScriptedBroker() as old, ScriptedBroker() as new:
-        for number, (broker, epoch, end) in enumerate(((old, OLD, OLD_END), (new, NEW, NEW_END)), 1):
-            broker.on(MetadataRequest, lambda _, number=number, epoch=epoch: metadata((old, new), number, epoch))
-            broker.on(ListOffsetsRequest, offsets_answer(epoch, end))
+        old.on(MetadataRequest, lambda _: metadata((old, new), 1, OLD))
+        new.on(MetadataRequest, lambda _: metadata((old, new), 2, NEW))
+        old.on(ListOffsetsRequest, offsets_answer(OLD, OLD_END))
+        new.on(ListOffsetsRequest, offsets_answer(NEW, NEW_END))
         options = SourceOptions.for_stream(
             {
                 "kafka.bootstrap.servers": f"{old.address[0]}:{old.address[1]}",
