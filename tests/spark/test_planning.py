@@ -12,6 +12,7 @@ from tests.support.spark_topics import Topic
 
 from klamm.client.cluster import Cluster
 from klamm.client.connection import Connection
+from klamm.protocol.types import Offset, PartitionIndex, TopicPartition
 from klamm.spark.source.group.group_commits import GroupCommits
 from klamm.spark.source.options.options import SourceOptions
 from klamm.spark.source.planning.log_offsets import SubscribedOffsets, planner_for
@@ -89,6 +90,31 @@ def test_a_micro_batch_of_many_partitions_takes_two_requests(wide_topic: Topic, 
     progress.next_end(progress.latest, None)
     cluster.close()
     assert asked == ["ListOffsetsRequest"] * brokers
+
+
+def test_a_repeated_micro_batch_is_bound_to_its_topic_and_leader(topic: Topic, asked: list[str]) -> None:
+    """After a restart, Spark has a micro-batch planned again before anything else. Its ranges name the topic's id and
+    the leader's epoch like any other, so that tasks read neither another topic nor an older leader. This takes one
+    request."""
+    topic.produce(range(10), 0)
+    options = SourceOptions.for_stream(topic.options())
+    cluster = Cluster(options.client)
+    log = SubscribedOffsets(cluster, options.subscription)
+    progress = StreamProgress("latest", planner_for(log, options), GroupCommits(None))
+    start, end = ({TopicPartition(topic.name, PartitionIndex(0)): Offset(offset)} for offset in (4, 9))
+
+    (planned,) = progress.ranges(start, end)
+    assert asked == ["MetadataRequest"]
+    described = cluster.topic(topic.name)
+    assert described is not None
+    assert (planned.topic_id, planned.leader_epoch) == (described.topic_id, described.partitions[0].epoch)
+
+    topic.delete()
+    topic.make_again(3)
+    while not (anew := log.made_anew()):  # Metadata may lag behind the creation.
+        pass
+    assert anew == [topic.name]
+    cluster.close()
 
 
 def test_a_topic_that_was_made_anew_is_told_of_once(topic: Topic) -> None:

@@ -195,7 +195,8 @@ def test_an_open_transaction_holds_up_its_range_alone(topic: Topic) -> None:
 
 
 def test_a_topic_made_anew_is_not_read_for_the_old_one(new_topic: Callable[..., Topic]) -> None:
-    """A topic that was created again is not read as the old topic, although it has all the offsets.
+    """A topic that was created again is not read as the old topic, although it has all the offsets: its ranges are
+    lost.
 
     The check works whether this process has the metadata of the old topic or of the new topic.
     """
@@ -222,7 +223,7 @@ def test_a_topic_made_anew_is_not_read_for_the_old_one(new_topic: Callable[..., 
     for _ in range(2):
         with pytest.raises(DataLoss, match=f"The topic {topic.name} was deleted and created again"):
             together(options, task)
-    assert len(together(options, task, fail=False)) == 30
+    assert {row[0] for row in together(options, task, fail=False)} == {other.name}
 
 
 def test_more_than_an_answer_holds_comes_in_several(topic: Topic, fetches: list[int]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable
 from typing import Any, TypeVar
@@ -64,6 +65,18 @@ class Cluster(ClusterView):
         if len(failures) == 1:
             raise failures[0]
         raise ConnectionFailed(f"none of the brokers can be reached: {'; '.join(map(str, failures))}")
+
+    def turn(self) -> None:
+        """Lets `any_connection` return another broker's connection from now on, if another broker can be reached.
+
+        The broker that was asked so far may be cut off from the others, and answer with old metadata.
+        """
+        asked = next((address for address, each in self._connections.items() if not each.is_closed), None)
+        for address in self.addresses():
+            if address != asked:
+                with contextlib.suppress(ConnectionFailed):
+                    self._connections = {address: self.connection_to_address(address), **self._connections}
+                    return
 
     def refresh(self, topics: Iterable[str]) -> None:
         """Fetches the metadata of these topics, and retries until a broker responds.

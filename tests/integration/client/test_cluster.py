@@ -31,6 +31,25 @@ def test_the_same_open_connection_is_asked_each_time(broker: ScriptedBroker, con
         assert cluster.any_connection() is second
 
 
+def test_another_broker_is_asked_after_a_turn(broker: ScriptedBroker) -> None:
+    """A caller that doubts the metadata of a broker asks another one, and stays with the broker if there is none."""
+    with ScriptedBroker() as other:
+        both = ClientConfig((broker.address, other.address))
+        with contextlib.closing(Cluster(both)) as cluster:
+            first = cluster.any_connection()
+            cluster.turn()
+            second = cluster.any_connection()
+            assert second is not first
+            assert cluster.any_connection() is second
+            cluster.turn()
+            assert cluster.any_connection() is first
+
+    with contextlib.closing(Cluster(ClientConfig((broker.address,)))) as cluster:
+        alone = cluster.any_connection()
+        cluster.turn()
+        assert cluster.any_connection() is alone
+
+
 def test_tasks_ask_the_same_open_connection_each_time(broker: ScriptedBroker, config: ClientConfig) -> None:
     """The same holds for the client of an event loop."""
 

@@ -15,6 +15,7 @@ __all__ = ["check_batch_group", "check_group_options"]
 _logger = logging.getLogger(__name__)
 
 _GROUP_PREFIX: Final = "klamm.group."
+_OF_STREAMS: Final = ("klamm.group.conflict", "klamm.group.checkpointLocation")
 _OF_MEMBERS: Final = ("kafka.session.timeout.ms", "kafka.heartbeat.interval.ms")
 
 
@@ -41,9 +42,11 @@ def check_group_options(given: Mapping[str, str], group_id: str | None, client: 
                 _logger.warning("Kafka option %r has no effect without klamm.group.mode=member", key)
 
 
-def check_batch_group(options: KlammOptions) -> None:
+def check_batch_group(given: Mapping[str, str], options: KlammOptions) -> None:
     """Raises `OptionError` for `klamm.group.mode=member`, since a batch read is not a member of a group, and for
-    `klamm.stop.file` and `klamm.follow.checkpointLocation`."""
+    `klamm.stop.file` and `klamm.follow.checkpointLocation`. Warns of options without effect on a batch read.
+
+    The keys of `given` are in lower case."""
     if options.group_mode == "member":
         raise OptionError("klamm.group.mode=member is for streaming queries: a batch read is no member of its group")
     if options.stop_file is not None:
@@ -52,6 +55,9 @@ def check_batch_group(options: KlammOptions) -> None:
         raise OptionError(
             "klamm.follow.checkpointLocation is for streaming queries: give a batch read the end as endingOffsets"
         )
+    for option in _OF_STREAMS:
+        if option.lower() in given:
+            _logger.warning("%s has no effect on a batch read, which has no checkpoint", option)
 
 
 def _check_session(client: ClientConfig) -> None:

@@ -97,8 +97,9 @@ class SourceOptions:
     @classmethod
     def for_batch(cls, options: Mapping[str, str]) -> SourceOptions:
         """Parses the options of a batch read. Keys are case-insensitive. Raises `OptionError`."""
-        parsed = cls._parse(_lower(options), starting_offsets="earliest", is_batch=True)
-        check_batch_group(parsed.klamm)
+        given = _lower(options)
+        parsed = cls._parse(given, starting_offsets="earliest", is_batch=True)
+        check_batch_group(given, parsed.klamm)
         check_batch_limits(parsed.starting_offsets, parsed.ending_offsets)
         return parsed
 
@@ -110,7 +111,10 @@ class SourceOptions:
             raise OptionError("endingOffsets: ending offset not valid in streaming queries")
         if "endingoffsetsbytimestamp" in given or "endingtimestamp" in given:
             raise OptionError("endingTimestamp: ending timestamp not valid in streaming queries")
-        return cls._parse(given, starting_offsets="latest", is_batch=False)
+        parsed = cls._parse(given, starting_offsets="latest", is_batch=False)
+        if parsed.klamm.filter_pushdown:
+            _logger.warning("klamm.filterPushdown has no effect on a stream: Spark passes filters to batch reads only")
+        return parsed
 
     @classmethod
     def check(cls, options: Mapping[str, str]) -> SourceOptions:

@@ -60,6 +60,14 @@ class SubscribedOffsets:
         self._remember(topic_partition.topic for topic_partition in found)
         return found
 
+    def doubt(self) -> None:
+        """Asks another broker each time for the leaders, before `latest` is called again because of its result.
+
+        An old leader that is cut off from the other brokers may still answer, and name itself as the leader.
+        """
+        self._cluster.turn()
+        self._cluster.refresh(self._topic_ids)
+
     def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
         """Returns the start of each of these partitions that exists."""
         return self._listed(dict.fromkeys(topic_partitions, EARLIEST))
@@ -77,6 +85,11 @@ class SubscribedOffsets:
     def missing(self) -> Collection[str | TopicPartition]:
         """Returns the subscribed topics or partitions that `latest` did not find."""
         return self._missing
+
+    def know(self, topics: Collection[str]) -> None:
+        """Fetches the ids and leaders of those of the topics that are not known yet."""
+        self._cluster.ensure(topics)
+        self._remember(topics)
 
     def topic_id(self, topic: str) -> TopicId | None:
         """Returns the topic's id when it was first seen; None if brokers give none."""

@@ -38,9 +38,11 @@ class Restriction(Protocol):
         self,
         ranges: Sequence[OffsetRange],
         offsets_at: Callable[[Mapping[TopicPartition, Millis]], PartitionOffsets],
+        ends: Mapping[TopicPartition, Offset],
         /,
     ) -> list[OffsetRange]:
-        """Returns the ranges reduced by the filters; `offsets_at` is `LogOffsets.at`."""
+        """Returns the ranges reduced by the filters. `offsets_at` is `LogOffsets.at`, `ends` an earlier result of
+        `LogOffsets.latest`."""
 
 
 class LogOffsets(Protocol):
@@ -48,6 +50,9 @@ class LogOffsets(Protocol):
 
     def latest(self) -> PartitionOffsets:
         """Returns the end of each subscribed partition that exists now."""
+
+    def doubt(self) -> None:
+        """Asks another broker for the leaders, before `latest` is called again because its result is implausible."""
 
     def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
         """Returns the start of each of these partitions that exists."""
@@ -61,6 +66,9 @@ class LogOffsets(Protocol):
     def missing(self) -> Collection[str | TopicPartition]:
         """Returns the missing topics, or missing partitions if partitions are assigned, as of the last call of
         `latest`."""
+
+    def know(self, topics: Collection[str]) -> None:
+        """Fetches the ids and leaders of those of the topics that are not known yet."""
 
     def topic_id(self, topic: str) -> TopicId | None:
         """Returns the topic's id when it was first seen; None if brokers give none."""
@@ -99,6 +107,8 @@ class Planner:
         """The known missing topics and partitions: each is reported once, if the query continues without it."""
         self.gone: frozenset[TopicPartition] = frozenset()
         """The partitions at the query's position that did not exist at the last call of `require`."""
+        self._ends: PartitionOffsets = {}
+        """The ends of the partitions at the last call of `existing`."""
         self._recreated: set[str] = set()
         """The recreated topics, until a micro-batch has reported them."""
 
@@ -159,10 +169,10 @@ class Planner:
 
     def existing(self) -> PartitionOffsets:
         """Returns the end of each subscribed partition; reports missing topics and partitions."""
-        latest = self.settled()
+        self._ends = self.settled()
         self._missing = frozenset(self._not_there())
         self._tell_missing(self._missing)
-        return latest
+        return self._ends
 
     def settled(self) -> PartitionOffsets:
         """Returns the end of each subscribed partition; retries for a while if one does not exist."""
@@ -212,6 +222,7 @@ class Planner:
             if is_plausible(latest):
                 break
             self._sleep(self._seconds_between)
+            self._log.doubt()
             latest = self._latest(start)
         return latest
 
@@ -282,7 +293,7 @@ class Planner:
                 _refuse_backwards(topic_partition, start[topic_partition], end[topic_partition])
         ranges = self._ranges(start, end)
         if self._restriction is not None:
-            ranges = self._restriction.apply(ranges, self._log.at)
+            ranges = self._restriction.apply(ranges, self._log.at, self._ends)
         return divide(ranges, self._division)
 
     def stream_ranges(
@@ -314,7 +325,10 @@ class Planner:
         self, start: Mapping[TopicPartition, Offset], end: Mapping[TopicPartition, Offset]
     ) -> list[OffsetRange]:
         ranges = []
-        for topic_partition in sorted(end.keys() & start.keys()):
+        common = sorted(end.keys() & start.keys())
+        # A micro-batch that is repeated after a restart is planned before anything was learned of its topics.
+        self._log.know({key.topic for key in common if start[key] < end[key]})
+        for topic_partition in common:
             begin, until = start[topic_partition], end[topic_partition]
             if until < begin:
                 if self._leaves_out(*topic_partition, begin):

@@ -24,7 +24,8 @@ class StreamProgress:
     A query that starts at `latest` must store these offsets. Otherwise records that arrive between a crash in its first
     micro-batch and the restart would be skipped. `InitialOffsets` stores them in a file, which not every session finds.
     So the first micro-batch reads no records of partitions that start at `latest`: Spark stores its end offsets, which
-    are the start of these partitions.
+    are the start of these partitions. The same applies to partitions that were added after the start was determined:
+    they are read from their beginning, and a restart would take another start for them.
     """
 
     def __init__(
@@ -64,10 +65,13 @@ class StreamProgress:
             self._followed.fix()
 
     def start_fresh(self) -> PartitionOffsets:
-        """Returns the start of a query without a finished micro-batch.
+        """Returns the start of a query without a finished micro-batch: the same one each time.
 
         Raises `OptionError`, `MissingTopic` or `DataLoss`.
         """
+        if self._fresh_start is not None:
+            # Spark asks once to plan the first micro-batch and once to run it.
+            return self._fresh_start
         self._commits.starts_fresh()
         self._fresh_start = self._initial.kept(self._resolve_start)
         self._first_batch_planned = False
@@ -102,6 +106,8 @@ class StreamProgress:
             end = limit_rows(maximum_rows, self._planner.start_of_new(start, end), end)
         if is_first:
             end.update((held, start[held]) for held in self._held() if held in start and held in end)
+            beginnings = self._planner.start_of_new(start, end)
+            end.update((added, beginnings[added]) for added in end.keys() & beginnings.keys() - start.keys())
         if end != start:
             end = self._planner.back_to_start(start, end)
             if self._target is not None:

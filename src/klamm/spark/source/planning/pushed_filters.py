@@ -100,8 +100,14 @@ class Restriction:
             return True
         return self._end_offset is not None and self._end_offset <= max(start, self._first_offset)
 
-    def apply(self, ranges: Sequence[OffsetRange], offsets_at: OffsetsAt) -> list[OffsetRange]:
-        """Returns the ranges reduced by the filters. Requests offsets by time at most once."""
+    def apply(
+        self, ranges: Sequence[OffsetRange], offsets_at: OffsetsAt, ends: Mapping[TopicPartition, Offset]
+    ) -> list[OffsetRange]:
+        """Returns the ranges reduced by the filters. Requests offsets by time at most once.
+
+        `ends` are the ends of the log before that request. What a range has beyond its log's end is kept: no broker
+        knows the times of records that are not there yet.
+        """
         left = []
         for one in ranges:
             if not self.leaves_out(*one.topic_partition, one.start):
@@ -112,7 +118,7 @@ class Restriction:
         if self._from_ms is None or not left:
             return left
         found = offsets_at({one.topic_partition: self._from_ms for one in left})
-        return [later for one in left if (later := _from(one, found)).start < later.end]
+        return [later for one in left if (later := _from(one, found, ends)).start < later.end]
 
     def _takes(self, one: Filter) -> bool:
         """Adds a filter as far as possible. Returns whether Spark need not apply it any more."""
@@ -180,8 +186,12 @@ class Restriction:
             self._from_ms = Millis(first_ms if self._from_ms is None else max(first_ms, self._from_ms))
 
 
-def _from(one: OffsetRange, found: Mapping[TopicPartition, Offset]) -> OffsetRange:
+def _from(
+    one: OffsetRange, found: Mapping[TopicPartition, Offset], ends: Mapping[TopicPartition, Offset]
+) -> OffsetRange:
     offset = found.get(one.topic_partition)
     if offset is None:  # The partition is gone: the read reports it.
         return one
-    return one._replace(start=one.end if offset < 0 else max(one.start, offset))
+    if offset < 0:
+        offset = min(ends.get(one.topic_partition, one.start), one.end)
+    return one._replace(start=max(one.start, offset))

@@ -6,7 +6,9 @@ Spark reuses its worker processes, so this module keeps the connections between 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -17,16 +19,21 @@ from klamm.client.fetch import stream_batches
 from klamm.client.list_offsets import EARLIEST, LATEST, ListedOffset, list_offsets
 from klamm.client.retry import Retries
 from klamm.protocol.errors import KafkaError
-from klamm.protocol.types import Offset, TopicPartition
+from klamm.protocol.types import ZERO_TOPIC_ID, Offset, TopicId, TopicPartition
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.offsets import OffsetRange
 from klamm.spark.source.tasks.columns import RecordColumns
 from klamm.spark.source.tasks.spark_batches import SparkBatches
 from klamm.spark.source.tasks.tables import TableBuilder
 
-__all__ = ["expect_planned_leader", "is_older_than_plan", "is_planned_topic", "read_range", "shared_cluster"]
+__all__ = ["is_planned_topic", "learn_plan", "read_range", "shared_cluster"]
+
+# Right after a topic was created again, not all brokers know its new id; so a single answer is not trusted.
+_ANSWERS_BEFORE_RECREATED: Final = 4
 
 _clusters: dict[tuple[int, ClientConfig], Cluster] = {}
+_replaced: set[tuple[TopicId, TopicId]] = set()
+"""The planned and the new id of each topic that was found to be recreated."""
 
 
 def shared_cluster(config: ClientConfig) -> Cluster:
@@ -46,32 +53,43 @@ def read_range(
     Raises `DataLoss` for missing offsets if `failOnDataLoss` is true, and the errors of `stream_batches`.
     """
     spark = SparkBatches([offsets.topic_partition], include_headers=include_headers)
-    cluster = shared_cluster(config)
-    _check_topic(cluster, offsets, loss)
     try:
         for columns in _read_tables(config, offsets, loss, include_headers=include_headers):
             yield spark.batch(columns)
     except KafkaError as error:
         raise KafkaError(error.code, f"{offsets.topic_partition}: {error.message}") from error
-    _check_topic(cluster, offsets, loss)
 
 
-def _check_topic(cluster: Cluster, offsets: OffsetRange, loss: LossPolicy) -> None:
-    """Reports a loss if the topic was recreated after the range was planned.
+def learn_plan(cluster: Cluster, ranges: Sequence[OffsetRange]) -> None:
+    """Fetches the metadata of topics that are not cached, or whose cached metadata are older than the plan.
 
-    Called before the read and after it: a response from another topic makes the client refresh its metadata.
+    Asks up to four brokers in turn, because one may not know a new topic or leader yet, or be cut off from the others.
+    After that, `is_planned_topic` is final, and the client waits for the planned leader or a newer one.
     """
-    if offsets.topic_id is None:
-        return
-    name = offsets.topic_partition.topic
-    cluster.ensure([name])
-    if is_older_than_plan(cluster, offsets):
-        cluster.refresh([name])
-        expect_planned_leader(cluster, offsets)
-        if not is_planned_topic(cluster, offsets):
-            loss.report(
-                f"The topic {name} was deleted and created again after the read was planned: it has another topic id"
-            )
+    planned = [offsets for offsets in ranges if offsets.topic_id is not None]
+    cluster.ensure({offsets.topic_partition.topic for offsets in planned})
+    for answers in range(_ANSWERS_BEFORE_RECREATED):
+        older = [offsets for offsets in planned if _is_older_than_plan(cluster, offsets)]
+        if answers:
+            # One answer is enough for the next ranges of a topic that was found to be recreated.
+            older = [offsets for offsets in older if _ids(cluster, offsets) not in _replaced]
+        if not older:
+            break
+        if answers:
+            time.sleep(cluster.config.retry_backoff_ms / 1000)
+            cluster.turn()
+        cluster.refresh({offsets.topic_partition.topic for offsets in older})
+    for offsets in planned:
+        if is_planned_topic(cluster, offsets):
+            _expect_planned_leader(cluster, offsets)
+        else:
+            _replaced.add(_ids(cluster, offsets))
+
+
+def _ids(cluster: Cluster, offsets: OffsetRange) -> tuple[TopicId, TopicId]:
+    """Returns the planned id and the cached one."""
+    topic = cluster.topic(offsets.topic_partition.topic)
+    return offsets.topic_id or ZERO_TOPIC_ID, ZERO_TOPIC_ID if topic is None else topic.topic_id
 
 
 def is_planned_topic(cluster: Cluster, offsets: OffsetRange) -> bool:
@@ -83,12 +101,12 @@ def is_planned_topic(cluster: Cluster, offsets: OffsetRange) -> bool:
     return offsets.topic_id is None or topic is None or topic.topic_id == offsets.topic_id
 
 
-def is_older_than_plan(cluster: Cluster, offsets: OffsetRange) -> bool:
+def _is_older_than_plan(cluster: Cluster, offsets: OffsetRange) -> bool:
     """Returns whether the cached metadata have another topic than the planned one, or an older leader."""
     return not is_planned_topic(cluster, offsets) or cluster.epoch_of(offsets.topic_partition) < offsets.leader_epoch
 
 
-def expect_planned_leader(cluster: Cluster, offsets: OffsetRange) -> None:
+def _expect_planned_leader(cluster: Cluster, offsets: OffsetRange) -> None:
     """Lets the client read the range only from the leader that the planner knew, or from a newer one.
 
     An older leader that still answers may lack offsets of the range, and they would seem to be lost. Brokers refuse a
@@ -106,12 +124,26 @@ def _read_tables(
     retries = Retries(config, f"read {offsets.topic_partition}")
     position = offsets.start
     while position < offsets.end:
+        learn_plan(cluster, [offsets])
+        if not is_planned_topic(cluster, offsets):
+            # The records of the new topic are not those of the plan: a stream reads them from their start.
+            loss.report(
+                f"The topic {offsets.topic_partition.topic} was deleted and created again after the read was planned: "
+                f"it has another topic id. The records in range [{position}, {offsets.end}) of partition "
+                f"{offsets.topic_partition} are gone"
+            )
+            break
         try:
             for fetched in stream_batches(cluster, offsets.topic_partition, position, offsets.end):
+                if not is_planned_topic(cluster, offsets):
+                    # An error has refreshed the metadata, and the answer may come from another topic.
+                    break
                 yield from tables.add(fetched)
                 position = fetched.next_offset
                 retries.progressed()
         except OffsetOutOfRange as error:
+            if not is_planned_topic(cluster, offsets):
+                continue
             position = _next_available(cluster, offsets, error.offset, loss)
             if position == error.offset:
                 # The log has the refused offset: a newly elected leader may not know it yet.

@@ -10,7 +10,6 @@ from collections.abc import Generator, Iterator, Sequence
 
 import pyarrow as pa
 
-from klamm.client.cluster import Cluster
 from klamm.client.config import ClientConfig
 from klamm.client.fetch import FetchRange, fetch_together
 from klamm.protocol.errors import KafkaError
@@ -18,13 +17,7 @@ from klamm.protocol.types import Offset
 from klamm.spark.frozen_objects import spare_garbage_collections
 from klamm.spark.source.errors import LossPolicy
 from klamm.spark.source.offsets import OffsetRange
-from klamm.spark.source.tasks.partition_reader import (
-    expect_planned_leader,
-    is_older_than_plan,
-    is_planned_topic,
-    read_range,
-    shared_cluster,
-)
+from klamm.spark.source.tasks.partition_reader import is_planned_topic, learn_plan, read_range, shared_cluster
 from klamm.spark.source.tasks.spark_batches import SparkBatches
 from klamm.spark.source.tasks.tables import TableBuilder
 
@@ -52,7 +45,7 @@ def _read_together(
     """Yields the records of the first responses, several ranges in one record batch. Returns the ranges still to
     read."""
     cluster = shared_cluster(config)
-    _learn_topics(cluster, task)
+    learn_plan(cluster, task)
     # Requests use the compared topic ids, so no other topic of the same name can be read. (Requests to older brokers
     # use names; these brokers detect another topic by the leader epoch.)
     planned = [offsets for offsets in task if is_planned_topic(cluster, offsets)]
@@ -84,13 +77,3 @@ def _read_together(
         if position < offsets.end
     ]
     return left
-
-
-def _learn_topics(cluster: Cluster, task: Sequence[OffsetRange]) -> None:
-    """Fetches the metadata of topics that are not cached, or whose cached metadata are older than the plan."""
-    cluster.ensure({offsets.topic_partition.topic for offsets in task})
-    older = [offsets for offsets in task if is_older_than_plan(cluster, offsets)]
-    if older:
-        cluster.refresh({offsets.topic_partition.topic for offsets in older})
-        for offsets in older:
-            expect_planned_leader(cluster, offsets)

@@ -114,6 +114,25 @@ def test_an_old_leader_does_not_tell_that_records_are_lost(
     assert FETCH in dict(new.seen)
 
 
+@pytest.mark.parametrize("ranges", [1, 2])
+def test_an_old_leader_that_is_cut_off_names_itself_in_vain(
+    brokers: tuple[ScriptedBroker, ScriptedBroker], ranges: int
+) -> None:
+    """The task's client is connected to the old leader only, which never hears of the new one. The task asks the other
+    broker for the leader of the plan."""
+    old, new = brokers
+    config = ClientConfig((old.address,), default_api_timeout_ms=9_000, retry_backoff_ms=1, retry_backoff_max_ms=5)
+    old.on(MetadataRequest, lambda _: metadata(brokers, 1, OLD))
+    new.on(MetadataRequest, lambda _: metadata(brokers, 2, NEW))
+    shared_cluster(config).ensure(["t"])
+    task = [RANGE] if ranges == 1 else [RANGE._replace(end=Offset(17)), RANGE._replace(start=Offset(17))]
+
+    found = list(read_task(config, task, LossPolicy(fail=True), include_headers=False))
+
+    shared_cluster(config).close()
+    assert sorted(offsets_in(found)) == list(range(OLD_END + 5, NEW_END))
+
+
 def test_an_older_plan_is_read_from_the_newer_leader(brokers: tuple[ScriptedBroker, ScriptedBroker]) -> None:
     """A range that was planned before an election is read from the leader that won it."""
     config = ClientConfig((brokers[1].address,), retry_backoff_ms=1, retry_backoff_max_ms=5)

@@ -159,6 +159,22 @@ def test_an_option_without_effect_is_warned_of(option: str, caplog: pytest.LogCa
     assert "no effect" in caplog.text
 
 
+def test_an_option_for_the_other_kind_of_read_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    """An option that has an effect only on a stream, or only on a batch read, causes a warning in the other one."""
+    of_streams = {"klamm.group.conflict": "fail", "klamm.group.checkpointLocation": "/checkpoints/q"}
+    of_batches = {"klamm.filterPushdown": "true"}
+    given = {**MINIMUM, "kafka.group.id": "g"}
+    with caplog.at_level(logging.WARNING, "klamm.spark"):
+        SourceOptions.for_stream({**given, **of_streams})
+        SourceOptions.for_batch({**given, **of_batches})
+        assert not caplog.records
+
+        SourceOptions.for_stream({**given, **of_batches})
+        SourceOptions.for_batch({**given, **of_streams})
+
+    assert [record.getMessage().split(" has no effect")[0] for record in caplog.records] == [*of_batches, *of_streams]
+
+
 def test_times_come_before_offsets() -> None:
     """If several options set the same end, a single timestamp wins over timestamps by partition, and those over
     offsets."""

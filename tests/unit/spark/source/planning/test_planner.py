@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 from collections.abc import Collection, Mapping
 
 import pytest
-from pyspark.sql.datasource import EqualTo, Filter, LessThan
+from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, LessThan
 
 from klamm.protocol.types import LeaderEpoch, Millis, Offset, PartitionIndex, TopicId, TopicPartition
 from klamm.spark.source.errors import DataLoss, LossPolicy, MissingTopic, OptionError
@@ -42,6 +43,8 @@ class FakeLog:
     def latest(self) -> PartitionOffsets:
         return self.answers.pop(0) if self.answers else dict(self.ends)
 
+    def doubt(self) -> None: ...
+
     def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
         return {key: self.starts[key] for key in topic_partitions if key in self.starts}
 
@@ -59,6 +62,8 @@ class FakeLog:
             key: Offset(-1 if timestamp_ms > 100 * (self.ends[key] - 1) else -(-timestamp_ms // 100))
             for key, timestamp_ms in timestamps_ms.items()
         }
+
+    def know(self, topics: Collection[str]) -> None: ...
 
     def topic_id(self, topic: str) -> TopicId | None:
         return self.ids.get(topic)
@@ -263,11 +268,21 @@ def test_what_a_filter_leaves_out_is_not_missed(
     wanted = [OffsetRange(tp(0), Offset(0), Offset(10)), OffsetRange(tp(1), Offset(0), Offset(5))]
     expected = Restriction()
     list(expected.add(filters))
-    assert read(*filters) == expected.apply(wanted[:1] if isinstance(starting, dict) else wanted, lambda times: {})
+    assert read(*filters) == expected.apply(wanted[:1] if isinstance(starting, dict) else wanted, lambda times: {}, {})
     with pytest.raises((DataLoss, MissingTopic), match=loss):
         read()
     with pytest.raises((DataLoss, MissingTopic), match=loss):
         read(LessThan(("partition",), 8), LessThan(("offset",), 100))
+
+
+def test_an_end_beyond_the_log_stays_whatever_the_filter_says_of_times() -> None:
+    """A given end beyond the log is read up to that end, also if no record there has the time of a filter yet."""
+    restriction = Restriction()
+    list(restriction.add([GreaterThan(("timestamp",), dt.datetime(2020, 1, 1, tzinfo=dt.UTC))]))
+    filtered = Planner(FakeLog([10, 5]), LossPolicy(fail=True), lambda seconds: None, restriction=restriction)
+
+    assert filtered.batch_ranges("earliest", offsets(10, 8)) == [OffsetRange(tp(1), Offset(5), Offset(8))]
+    assert filtered.batch_ranges("earliest", "latest") == []
 
 
 def test_a_topic_made_anew_is_a_loss(caplog: pytest.LogCaptureFixture) -> None:

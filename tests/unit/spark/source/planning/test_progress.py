@@ -37,6 +37,8 @@ class World:
 
     def __init__(self, *ends: int) -> None:
         self.ends = offsets(*ends)
+        self.beginnings: PartitionOffsets = {}
+        """The log start offsets above 0."""
         self.told: list[Mapping[TopicPartition, Offset]] = []
         self.coordinator_is_away = False
         self.stands: PartitionOffsets = {}
@@ -51,8 +53,10 @@ class World:
     def latest(self) -> PartitionOffsets:
         return dict(self.ends)
 
+    def doubt(self) -> None: ...
+
     def earliest(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
-        return {key: Offset(0) for key in topic_partitions if key in self.ends}
+        return {key: self.beginnings.get(key, Offset(0)) for key in topic_partitions if key in self.ends}
 
     def last(self, topic_partitions: Collection[TopicPartition]) -> PartitionOffsets:
         return self.latest()
@@ -62,6 +66,8 @@ class World:
 
     def at(self, timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
         return {key: self.first_of_time.get(key, Offset(-1)) for key in timestamps_ms}
+
+    def know(self, topics: Collection[str]) -> None: ...
 
     def topic_id(self, topic: str) -> TopicId | None:
         return None
@@ -269,6 +275,42 @@ def test_the_first_batch_writes_down_where_latest_was() -> None:
     assert progress.ranges(start, end) == []
     assert progress.next_end(end, None) == offsets(15)
     assert progress.ranges(end, offsets(15)) == [OffsetRange(tp(0), Offset(10), Offset(15))]
+
+
+def test_the_start_of_a_run_stays() -> None:
+    """Spark asks for the start when it plans the first micro-batch and again when it runs it. Both answers are the
+    same, so records that retention deletes in between are missed."""
+    world = World(10)
+    progress = world.run("earliest")
+    start = progress.start_fresh()
+    end = progress.next_end(start, None)
+    world.beginnings = offsets(4)
+
+    assert progress.start_fresh() == start == offsets(0)
+    assert progress.ranges(start, end) == [OffsetRange(tp(0), Offset(0), Offset(10))]
+
+
+@pytest.mark.parametrize("starting", ["latest", "earliest", AtTimestamp(Millis(5), latest_if_none=True)])
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_partition_that_is_added_before_the_first_batch_is_read_from_its_start(
+    starting: OffsetLimit, crashes: bool
+) -> None:
+    """A partition that is added after the start was determined begins in the second micro-batch, at its start, also if
+    the query crashes in the first one and determines another start."""
+    world = World(10)
+    world.first_of_time = {tp(0): Offset(7), tp(1): Offset(2)}
+    progress = world.run(starting)
+    start = progress.start_fresh()
+    world.ends = offsets(10, 3)
+    recorded_end = progress.next_end(start, None)
+    progress.ranges(start, recorded_end)
+    if crashes:
+        progress = world.run(starting)
+        progress.ranges(progress.start_fresh(), recorded_end)
+
+    assert progress.ranges(recorded_end, progress.next_end(recorded_end, None)) == [
+        OffsetRange(tp(1), Offset(0), Offset(3))
+    ]
 
 
 def test_a_crash_in_the_first_batch_skips_nothing() -> None:

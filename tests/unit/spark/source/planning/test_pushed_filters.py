@@ -79,7 +79,7 @@ def test_topics_and_partitions_are_chosen(one: Filter, left: list[tuple[str, int
     copy: Restriction = pickle.loads(pickle.dumps(restriction))
 
     ranges = [whole("a", 0), whole("a", 1), whole("b", 0)]
-    assert [place.topic_partition for place in copy.apply(ranges, no_times)] == [tp(*place) for place in left]
+    assert [place.topic_partition for place in copy.apply(ranges, no_times, {})] == [tp(*place) for place in left]
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_offsets_are_cut(filters: list[Filter], start: int, end: int, claimed: b
     restriction = Restriction()
 
     assert list(restriction.add(filters)) == ([] if claimed else filters)
-    assert restriction.apply([whole("a", 0)], no_times) == [OffsetRange(tp("a", 0), Offset(start), Offset(end))]
-    assert restriction.apply([whole("a", 0, end=start)], no_times) == []
+    assert restriction.apply([whole("a", 0)], no_times, {}) == [OffsetRange(tp("a", 0), Offset(start), Offset(end))]
+    assert restriction.apply([whole("a", 0, end=start)], no_times, {}) == []
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_the_rest_is_left_to_spark(one: Filter) -> None:
     restriction = Restriction()
 
     assert list(restriction.add([one])) == [one]
-    assert restriction.apply([whole("a", 0)], no_times) == [whole("a", 0)]
+    assert restriction.apply([whole("a", 0)], no_times, {}) == [whole("a", 0)]
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,26 @@ def test_a_lower_bound_of_the_time_moves_the_start(one: Filter, first_ms: int) -
     restriction = Restriction()
     assert list(restriction.add([one])) == [one]
 
-    left = restriction.apply([whole("a", 0), whole("a", 1), whole("gone", 0)], at)
+    ends = {tp("a", 0): Offset(10), tp("a", 1): Offset(10)}
+    left = restriction.apply([whole("a", 0), whole("a", 1), whole("gone", 0)], at, ends)
 
     assert left == [OffsetRange(tp("a", 0), Offset(4), Offset(10)), whole("gone", 0)]
     assert asked == [dict.fromkeys((tp("a", 0), tp("a", 1), tp("gone", 0)), first_ms)]
+
+
+def test_offsets_beyond_the_log_have_no_known_time() -> None:
+    """A range may end beyond the log, or within an open transaction. If no visible record has the time, the range is
+    read from the end of the log: the records that arrive there may have the time, or they are a loss."""
+    restriction = Restriction()
+    list(restriction.add([GreaterThan(("timestamp",), utc(5))]))
+    place = tp("a", 0)
+
+    def at(timestamps_ms: Mapping[TopicPartition, Millis]) -> PartitionOffsets:
+        return {place: Offset(-1)}
+
+    for start, end, left in ((0, 10, (7, 10)), (8, 10, (8, 10)), (0, 7, None), (0, 5, None)):
+        ranges = restriction.apply([OffsetRange(place, Offset(start), Offset(end))], at, {place: Offset(7)})
+        assert [(one.start, one.end) for one in ranges] == ([] if left is None else [left])
 
 
 def test_nothing_that_passes_is_left_out() -> None:
@@ -172,7 +188,8 @@ def test_nothing_that_passes_is_left_out() -> None:
         filters = [_any_filter(generator) for _ in range(generator.randint(1, 4))]
         restriction = Restriction()
         left_to_spark = list(restriction.add(filters))
-        ranges = restriction.apply([OffsetRange(place, Offset(0), Offset(12)) for place in places], at)
+        wanted = [OffsetRange(place, Offset(0), Offset(12)) for place in places]
+        ranges = restriction.apply(wanted, at, dict.fromkeys(places, Offset(12)))
         read = [
             row
             for row in rows
