@@ -48,21 +48,12 @@ DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit status."""
     _accept_all_text()
-    words = list(sys.argv[1:] if arguments is None else arguments)
-    noun = next((word for word in words if not word.startswith("-")), None)
-    parser = Parser(prog="klamm", description="A Kafka-compatible event log, and what you need around it.")
-    parser.add_argument("--version", action="version", version=f"klamm {__version__}")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name, (module_name, summary) in COMMANDS.items():
-        subparser = subparsers.add_parser(name, help=summary, description=f"klamm {name}: {summary}.")
-        if name == noun:
-            importlib.import_module(module_name).configure(subparser)
-    if not words:
-        parser.print_help()
+    try:
+        parsed = _parse(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    if parsed is None:
         return DONE
-    parsed = parser.parse_whole(words)
-    if parsed.command is None:
-        parser.error("a command is needed")
     if parsed.command != "serve":  # the broker logs this warning itself
         _warn_of_unknown_variables()
     try:
@@ -81,6 +72,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     return status
+
+
+def _parse(words: list[str]) -> argparse.Namespace | None:
+    """Imports the module of the command, and returns the parsed command line; None after the help, if there is no word.
+
+    Ends the process for a wrong command line, and for --help and --version.
+    """
+    noun = next((word for word in words if not word.startswith("-")), None)
+    parser = Parser(prog="klamm", description="A Kafka-compatible event log, and what you need around it.")
+    parser.add_argument("--version", action="version", version=f"klamm {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, (module_name, summary) in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=summary, description=f"klamm {name}: {summary}.")
+        if name == noun:
+            importlib.import_module(module_name).configure(subparser)
+    if not words:
+        parser.print_help()
+        return None
+    parsed = parser.parse_whole(words)
+    if parsed.command is None:
+        parser.error("a command is needed")
+    return parsed
 
 
 def _warn_of_unknown_variables() -> None:
