@@ -120,7 +120,7 @@ def _configure_backfill(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs one verb. Raises KlammError for a pipeline that is declared wrong or can't be reached, and without PySpark."""
+    """Runs one verb. Raises KlammError without PySpark, for a wrong pipeline, and for one that can't be reached."""
     try:
         return int(importlib.import_module(_MODULES[arguments.verb]).run(arguments))
     except ModuleNotFoundError:

@@ -154,8 +154,8 @@ def test_a_group_is_deleted_with_its_offsets(klamm: Command, topic: str, group: 
 
 
 def test_a_group_with_members_is_not_deleted(klamm: Command, topic: str, group: str) -> None:
-    """`klamm group delete` refuses a group with members and an unknown group, reports the result for each group, and says
-    what to do next."""
+    """`klamm group delete` refuses a group with members and an unknown group. It reports the result for each group, and
+    says what to do next."""
     klamm.start("consume", topic, "-g", group)
     _members(klamm, group, 1)
     klamm.done("produce", topic, stdin="x\n")
