@@ -70,7 +70,7 @@ class CommandLineAccess(ClusterAccess):
     def unreachable(self, reason: str) -> ClusterError:
         where = f" (context {self._context})" if self._context is not None else ""
         return ClusterError(
-            f"no answer from {self.bootstrap_servers}{where}: {reason}. Is a broker running there? "
+            f"no answer from {self.bootstrap_servers}{where}: {reason.rstrip('?')}. Is a broker running there? "
             f"`klamm serve` starts one; -b HOST:PORT or {BOOTSTRAP_VARIABLE} names another."
         )
 

@@ -54,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         try:
             status = _run(words, noun)
+        except KeyboardInterrupt:
+            status = INTERRUPTED
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -66,20 +68,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str], noun: str | None) -> int:
-    """Parses the words, runs the command, and returns its exit status. Raises OutputFailed, BrokenPipeError."""
-    parser = Parser(prog="klamm", description="A Kafka-compatible event log, and what you need around it.")
-    parser.add_argument("--version", action="version", version=f"klamm {__version__}")
-    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name, (module_name, summary) in COMMANDS.items():
-        subparser = subparsers.add_parser(name, help=summary, description=f"klamm {name}: {summary}.")
-        if name == noun:
-            importlib.import_module(module_name).configure(subparser)
-    if not words:
-        parser.print_help()
+    """Parses the words, runs the command, and returns its exit status.
+
+    Raises OutputFailed, BrokenPipeError and KeyboardInterrupt.
+    """
+    parsed = _parse(words, noun)
+    if parsed is None:
         return DONE
-    parsed = parser.parse_whole(words)
-    if parsed.command is None:
-        parser.error("a command is needed")
     if parsed.command != "serve":  # the broker logs this warning itself
         _warn_of_unknown_variables()
     try:
@@ -90,8 +85,27 @@ def _run(words: Sequence[str], noun: str | None) -> int:
     except KlammError as error:
         print(f"klamm {parsed.command}: {error}", file=sys.stderr)
         return WRONG_USE if isinstance(error, UsageError) else FAILED
-    except KeyboardInterrupt:
-        return INTERRUPTED
+
+
+def _parse(words: Sequence[str], noun: str | None) -> argparse.Namespace | None:
+    """Imports the module of the command, and returns the parsed command line; None after the help, if there is no word.
+
+    Ends the process for a wrong command line, and for --help and --version.
+    """
+    parser = Parser(prog="klamm", description="A Kafka-compatible event log, and what you need around it.")
+    parser.add_argument("--version", action="version", version=f"klamm {__version__}")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
+    for name, (module_name, summary) in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=summary, description=f"klamm {name}: {summary}.")
+        if name == noun:
+            importlib.import_module(module_name).configure(subparser)
+    if not words:
+        parser.print_help()
+        return None
+    parsed = parser.parse_whole(words)
+    if parsed.command is None:
+        parser.error("a command is needed")
+    return parsed
 
 
 def _warn_of_unknown_variables() -> None:

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     admin = access.admin_client()
     commits = worker_commits(access, admin, arguments.group, time.time_ns() // 1_000_000)
     if not commits:
-        raise ClusterError(f"the group {arguments.group} has committed nothing")
+        raise ClusterError(f"the group {arguments.group} has committed nothing; `klamm group list` shows the groups")
     in_flight = sum(each.in_flight for each in commits)
     say(
         arguments,

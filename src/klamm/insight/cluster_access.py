@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
@@ -28,6 +29,9 @@ _PATIENCE_WITH_DEAD_BROKERS_S: Final = 2.0
 _UNREACHABLE: Final = frozenset(
     {KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
 )
+# The texts of these errors name a cause: a refused connection, an unknown host name, a handshake that failed.
+_FAILED_CONNECTIONS: Final = frozenset({KafkaError._TRANSPORT, KafkaError._RESOLVE})
+_DURATION: Final = re.compile(r" \(after \d+ms in state [^)]*\)$")
 _HOPELESS: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})
 _NOT_UNDERSTOOD: Final = frozenset({KafkaError._INVALID_ARG, KafkaError._NOT_IMPLEMENTED})
 
@@ -117,7 +121,19 @@ class ClusterAccess:
             are_down = any(known.code() == KafkaError._ALL_BROKERS_DOWN for known in errors)
             if are_down and time.monotonic() - began_s >= _PATIENCE_WITH_DEAD_BROKERS_S:
                 break
-        raise self.cluster_error(error)
+        raise self.cluster_error(_reason(error, errors))
+
+
+def _reason(error: KafkaError, errors: Iterable[KafkaError]) -> KafkaError:
+    """Returns why a cluster is not reached: the failure of a connection with the longest text, else `error`.
+
+    librdkafka adds the probable cause only to some of the failures, such as TLS at a listener without TLS.
+    """
+    failures = [known for known in errors if known.code() in _FAILED_CONNECTIONS]
+    if error.code() not in _UNREACHABLE or not failures:
+        return error
+    texts = [_DURATION.sub("", known.str()) for known in failures]
+    return KafkaError(error.code(), max(texts, key=len))
 
 
 def _name(error: KafkaError) -> str:

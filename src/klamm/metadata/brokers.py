@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from klamm.errors import KlammError
 from klamm.metadata.directory_content import DirectoryContent
@@ -39,6 +40,8 @@ __all__ = [
     "plan_stop",
     "plan_unregistration",
 ]
+
+_HIGHEST_BROKER_ID: Final = 2**31 - 1
 
 
 class BrokerIsLive(KlammError):
@@ -202,4 +205,7 @@ def plan_unregistration(image: MetadataImage, broker_id: BrokerId, *, is_shared:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Broker {broker_id} is the only broker, and can't be unregistered."
         )
-    return Plan(None, [Change(broker_key(broker_id), None)], [live_key(broker_id)])
+    changes = [Change(broker_key(broker_id), None)]
+    if image.next_broker_id <= broker_id < _HIGHEST_BROKER_ID:  # its id was chosen, not allocated
+        changes.append(put_broker_ids(broker_id + 1))
+    return Plan(None, changes, [live_key(broker_id)])

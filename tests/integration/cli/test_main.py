@@ -11,6 +11,7 @@ import pytest
 from tests.integration.cli.conftest import KLAMM, PATIENCE_S, Command
 
 from klamm import __version__
+from klamm.testing import Broker
 
 # No broker listens here: the port is reserved.
 NOBODY = "127.0.0.1:1"
@@ -269,3 +270,28 @@ def test_what_the_client_library_can_not_send_is_wrong_use(
     finished = klamm(*words)
     assert (finished.status, finished.stdout) == (2, "")
     assert finished.stderr.endswith(complaint)
+
+
+def test_the_reason_of_a_failed_connection_is_told(klamm: Command, broker: Broker) -> None:
+    """If a broker is not reached, the error names the cause: nothing listens, or the listener has no TLS."""
+    refused = klamm("topic", "list", "-b", NOBODY)
+    assert (refused.status, refused.stdout) == (1, "")
+    assert f"no answer from {NOBODY}: " in refused.stderr
+    assert "Connection refused" in refused.stderr
+    plain = klamm("topic", "list", "-b", broker.bootstrap_servers, "-X", "security.protocol=SSL")
+    assert plain.status == 1
+    assert "connecting to a PLAINTEXT broker listener. " in plain.stderr
+
+
+@pytest.mark.parametrize("words", [("check", "flights.py"), ("status", "flights.py"), ("prepare",)])
+def test_pipelines_without_pyspark_are_told_what_to_install(words: tuple[str, ...]) -> None:
+    """Without PySpark, the verbs of `klamm pipeline` that need it name the extra to install, without a traceback."""
+    code = (
+        "import sys; sys.modules['pyspark'] = None; from klamm.cli.main import main\n"
+        f"sys.exit(main(['pipeline', *{words!r}]))"
+    )
+    finished = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert finished.stderr.startswith("klamm pipeline: ")
+    assert "pip install '.[spark]' in a clone of klamm" in finished.stderr
+    assert "Traceback" not in finished.stderr

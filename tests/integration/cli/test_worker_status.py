@@ -66,4 +66,4 @@ def test_status_of_a_group_without_commits(klamm: Command) -> None:
     """The command fails with a sentence."""
     finished = klamm("worker", "status", "nothing-here")
     assert finished.status == 1
-    assert "the group nothing-here has committed nothing" in finished.stderr
+    assert "the group nothing-here has committed nothing; `klamm group list` shows the groups" in finished.stderr

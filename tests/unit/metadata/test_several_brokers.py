@@ -280,6 +280,31 @@ def test_broker_ids_are_allocated_once() -> None:
     run(scenario())
 
 
+def test_the_id_of_a_removed_broker_is_not_allocated() -> None:
+    """A broker without an id never gets that of an unregistered broker, whose cordon and other settings stay."""
+
+    async def scenario() -> None:
+        async with brokers(1, 2, 3) as (one, two, three):
+            for broker_id, stopped in ((3, three), (2, two)):
+                await stopped.close()
+                await one.unregister_broker(BrokerId(broker_id))
+            assert await one.allocate_broker_id() == 4
+
+    run(scenario())
+
+
+def test_the_highest_id_can_be_removed() -> None:
+    """The id after the highest one does not exist, so the allocation of ids goes on as before."""
+
+    async def scenario() -> None:
+        async with brokers(1, 2**31 - 1) as (one, last):
+            await last.close()
+            await one.unregister_broker(BrokerId(2**31 - 1))
+            assert await one.allocate_broker_id() == 2
+
+    run(scenario())
+
+
 def test_brokers_are_unregistered() -> None:
     """The registration of a live or of a stopped broker is removed; an unknown broker is refused. A live one keeps its
     session and is about to stop, so that others lead; nobody finds its address any more."""

@@ -49,6 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     for broker in picture.brokers:
         for folder in broker.failed_folders:
             say(arguments, f"broker {broker.id}: {folder} is offline")
+        if broker.is_cordoned:
+            say(arguments, f"broker {broker.id} is cordoned: it gets no new replicas")
     for words, keys in (
         ("under-replicated", picture.under_replicated),
         ("without a leader", picture.unavailable),
@@ -84,7 +86,10 @@ def _document(picture: ClusterPicture) -> dict[str, Any]:
         "controller": picture.controller,
         "topics": picture.topics,
         "partitions": picture.partitions,
-        "brokers": [{**_row(each), "offline_log_dirs": list(each.failed_folders)} for each in picture.brokers],
+        "brokers": [
+            {**_row(each), "offline_log_dirs": list(each.failed_folders), "is_cordoned": each.is_cordoned}
+            for each in picture.brokers
+        ],
         "under_replicated": _list(picture.under_replicated),
         "unavailable": _list(picture.unavailable),
         "under_min_isr": _list(picture.under_min_isr),

@@ -214,8 +214,15 @@ def _delete(arguments: argparse.Namespace) -> int:
         try:
             access.result_of(future)
         except ClusterError as error:
-            print(f"klamm group: {group}: {error}", file=sys.stderr)
+            print(f"klamm group: {group}: {error}{_next_step(group, error)}", file=sys.stderr)
             status = 1
         else:
             say(arguments, f"deleted group {group}")
     return status
+
+
+def _next_step(group: str, error: ClusterError) -> str:
+    """Returns what to do if a group can't be deleted for this reason."""
+    if "NON_EMPTY_GROUP" in str(error):
+        return f": stop its members first; `klamm group describe {group} --members` shows them"
+    return "; `klamm group list` shows the groups" if "GROUP_ID_NOT_FOUND" in str(error) else ""

@@ -125,7 +125,7 @@ class _Verifier:
         """Reads which partitions exist, and which of them are compacted."""
         path = metadata_file(self._directory)
         if is_lost(path):
-            if not (self._directory / METADATA_FOLDER).is_dir():  # Apache Kafka's directories are checked, too
+            if not self._has_other_metadata():
                 self._check_lost_metadata(path)
             return
         try:
@@ -137,6 +137,16 @@ class _Verifier:
             self._is_compacted[topic.name] = TopicConfig.from_mapping(topic.configs).compact
             for each in topic.partitions:
                 self._topic_ids[TopicPartition(topic.name, each.index)] = topic.topic_id
+
+    def _has_other_metadata(self) -> bool:
+        """Returns whether the metadata are in a log of Apache Kafka, or in a store that brokers share."""
+        if (self._directory / METADATA_FOLDER).is_dir():
+            return True
+        try:
+            properties = MetaProperties.read(self._directory)
+        except InconsistentDataDirectory:
+            return False  # check_directory reports it
+        return properties is not None and properties.store is not None
 
     def _check_lost_metadata(self, path: Path) -> None:
         try:

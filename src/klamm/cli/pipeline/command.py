@@ -9,6 +9,7 @@ from typing import Final
 from klamm.cli.arguments import duration, metrics_address
 from klamm.cli.cluster_options import add_cluster_options
 from klamm.cli.output import add_output_option
+from klamm.spark import require_pyspark
 
 __all__ = ["configure", "run"]
 
@@ -119,5 +120,9 @@ def _configure_backfill(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Runs one verb. Raises KlammError for a pipeline that is declared wrong or can't be reached."""
-    return int(importlib.import_module(_MODULES[arguments.verb]).run(arguments))
+    """Runs one verb. Raises KlammError without PySpark, for a wrong pipeline, and for one that can't be reached."""
+    try:
+        return int(importlib.import_module(_MODULES[arguments.verb]).run(arguments))
+    except ModuleNotFoundError:
+        require_pyspark()
+        raise

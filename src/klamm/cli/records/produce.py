@@ -88,12 +88,20 @@ def run(arguments: argparse.Namespace) -> int:
     if rows or not (sender.failed or complaint):
         show_rows(arguments, ("partition", "records", "first_offset", "last_offset"), rows)
     if sender.failed:
-        raise access_of(arguments).cluster_error(sender.failed[0])
+        raise _refusal(arguments, sender.failed[0])
     if unsent:
         raise ClusterError(f"{unsent} records were not acknowledged within {_FLUSH_TIMEOUT_S:.0f} s")
     if complaint:
         raise UsageError(complaint)
     return 0
+
+
+def _refusal(arguments: argparse.Namespace, error: KafkaError) -> ClusterError:
+    """Returns the error of a record that was not written. librdkafka does not pass on the broker's explanation."""
+    refusal = access_of(arguments).cluster_error(error)
+    if error.code() == KafkaError.INVALID_RECORD and arguments.key is None and arguments.key_delimiter is None:
+        return ClusterError(f"{refusal}; a compacted topic takes no record without a key: -K or -k gives one")
+    return refusal
 
 
 def _open(file: Path | None) -> BinaryIO:

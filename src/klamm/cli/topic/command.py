@@ -166,20 +166,27 @@ def _alter(arguments: argparse.Namespace) -> int:
             access_of(arguments).result_of(admin.incremental_alter_configs([resource])[resource])
     if arguments.partitions is not None:
         new = NewPartitions(arguments.topic, arguments.partitions)
-        access_of(arguments).result_of(admin.create_partitions([new])[arguments.topic])
+        with _suggesting(()):
+            access_of(arguments).result_of(admin.create_partitions([new])[arguments.topic])
     say(arguments, f"altered topic {arguments.topic}")
     return 0
 
 
 @contextmanager
 def _suggesting(keys: Iterable[str]) -> Iterator[None]:
-    """Adds the nearest known key to a broker's error about an unknown key."""
+    """Adds the nearest known key to a broker's error about an unknown key, and where topics are shown to one about an
+    unknown topic."""
     try:
         yield
     except ClusterError as error:
         known = topic_keys()
         hints = (suggestion(key, known) for key in keys if key not in known and key in str(error))
-        raise ClusterError(f"{error}{''.join(hints)}") from None
+        raise ClusterError(f"{error}{''.join(hints)}{_next_step(error)}") from None
+
+
+def _next_step(error: ClusterError) -> str:
+    """Returns what to do if a topic is not there."""
+    return "; `klamm topic list --all` shows the topics" if "UNKNOWN_TOPIC_OR_PARTITION" in str(error) else ""
 
 
 def _delete(arguments: argparse.Namespace) -> int:
@@ -189,7 +196,7 @@ def _delete(arguments: argparse.Namespace) -> int:
         try:
             access_of(arguments).result_of(future)
         except ClusterError as error:
-            print(f"klamm topic: {topic}: {error}", file=sys.stderr)
+            print(f"klamm topic: {topic}: {error}{_next_step(error)}", file=sys.stderr)
             status = 1
         else:
             say(arguments, f"deleted topic {topic}")

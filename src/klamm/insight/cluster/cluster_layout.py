@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from klamm.insight.cluster.cluster_picture import brokers_of
+from klamm.insight.cluster.cluster_picture import brokers_of, is_cordoned
 from klamm.insight.cluster.lasting_replicas import lasting_replicas
 from klamm.insight.cluster.replica_layout import ReplicaLayout
 from klamm.insight.cluster_requests import ClusterRequests
@@ -57,12 +57,7 @@ def cordoned_brokers(requests: ClusterRequests, brokers: Iterable[int]) -> froze
 
 
 def _cordoned(answers: Mapping[BrokerId, DescribeLogDirsResponse]) -> frozenset[int]:
-    return frozenset(broker for broker, answer in answers.items() if _is_cordoned(answer))
-
-
-def _is_cordoned(answer: DescribeLogDirsResponse) -> bool:
-    online = [folder for folder in answer.results if not folder.error_code]
-    return bool(online) and all(folder.is_cordoned for folder in online)
+    return frozenset(broker for broker, answer in answers.items() if is_cordoned(answer))
 
 
 def _sizes(answers: Iterable[DescribeLogDirsResponse]) -> dict[PartitionKey, int]:

@@ -19,7 +19,7 @@ from klamm.protocol.schema.describe_log_dirs_request import DescribeLogDirsReque
 from klamm.protocol.schema.describe_log_dirs_response import DescribeLogDirsResponse
 from klamm.protocol.types import BrokerId
 
-__all__ = ["BrokerPicture", "ClusterPicture", "brokers_of", "read_cluster"]
+__all__ = ["BrokerPicture", "ClusterPicture", "brokers_of", "is_cordoned", "read_cluster"]
 
 _NO_BROKER: Final = -1
 
@@ -41,6 +41,8 @@ class BrokerPicture:
     """The bytes of all replicas on its disks; None if it does not answer or does not permit DescribeLogDirs."""
     failed_folders: tuple[str, ...] = ()
     """Log directories that are offline."""
+    is_cordoned: bool = False
+    """Whether it gets no new replicas: all its log directories are cordoned (KIP-1066). False if it does not answer."""
 
     @property
     def state(self) -> str:
@@ -147,9 +149,16 @@ def _brokers(
                 is_fenced=each.is_fenced,
                 size_bytes=None if answer is None else _size_bytes(answer),
                 failed_folders=tuple(folder.log_dir for folder in results if folder.error_code),
+                is_cordoned=answer is not None and is_cordoned(answer),
             )
         )
     return tuple(sorted(pictures, key=lambda each: each.id))
+
+
+def is_cordoned(answer: DescribeLogDirsResponse) -> bool:
+    """Returns whether all log directories of the broker that are online are cordoned."""
+    online = [folder for folder in answer.results if not folder.error_code]
+    return bool(online) and all(folder.is_cordoned for folder in online)
 
 
 def _size_bytes(answer: DescribeLogDirsResponse) -> int:

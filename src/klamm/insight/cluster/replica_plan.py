@@ -118,8 +118,21 @@ class _Plan:
                 if not free:
                     raise ImpossiblePlan(
                         f"{key[0]}-{key[1]} is to have {wanted} replicas, and there are too few brokers for them"
+                        f"{self._why_too_few()}"
                     )
                 self._put(key, place, self._best(places, free, is_first=place == 0))
+
+    def _why_too_few(self) -> str:
+        """Returns the part of a refusal that names the targets that get no new replicas."""
+        closed = sorted(broker for broker in self._targets if broker in self._down)
+        if not closed:
+            return ""
+        brokers = f"broker {closed[0]} is" if len(closed) == 1 else f"brokers {', '.join(map(str, closed))} are"
+        do = "does" if len(closed) == 1 else "do"
+        return (
+            f", because {brokers} cordoned or {do} not run; `klamm cluster decommission ID --cancel` ends the cordon "
+            f"of a broker"
+        )
 
     def _best(self, places: Collection[int | None], free: Collection[int], *, is_first: bool) -> int:
         racks = {self._rack(broker) for broker in places if broker is not None}

@@ -8,7 +8,7 @@ from typing import Final
 
 from klamm.storage.atomic_file import FOLDER_MODE, sync_directory
 from klamm.storage.checkpoints import take_clean_shutdown_mark, write_clean_shutdown_mark
-from klamm.storage.directory.file_lock import FileLock
+from klamm.storage.directory.file_lock import DataDirectoryInUse, FileLock
 from klamm.storage.directory.meta_properties import MetaProperties
 from klamm.storage.directory.run_record import RunRecord
 
@@ -41,7 +41,13 @@ class DirectoryOwner:
         """
         if self._lock is None:
             self._path.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
-            self._lock = FileLock(self._path)
+            try:
+                self._lock = FileLock(self._path)
+            except DataDirectoryInUse as error:
+                raise DataDirectoryInUse(
+                    f"the data directory {self._path} is in use by another broker: stop that one first, or give this "
+                    f"one a folder of its own with --data-dir"
+                ) from error
             try:
                 self._meta = MetaProperties.read(self._path)
             except BaseException:

@@ -16,7 +16,7 @@ LOCK_FILE: Final = ".lock"
 
 
 class DataDirectoryInUse(KlammError):
-    """Another broker has locked the folder."""
+    """A broker has locked the folder."""
 
 
 class FileLock:
@@ -38,8 +38,7 @@ class FileLock:
             self.release()
             if isinstance(error, BlockingIOError | PermissionError):
                 raise DataDirectoryInUse(
-                    f"the data directory {directory} is in use by another broker: stop that one first, or give this "
-                    f"one a folder of its own with --data-dir"
+                    f"the data directory {directory} is in use by a broker: stop it first"
                 ) from error
             raise
 

@@ -352,7 +352,7 @@ def test_a_worker_that_still_runs_is_waited_for(data: _Data, monkeypatch: pytest
     data.make({"a": [1, 2]}, 2)
     monkeypatch.setattr("klamm.broker.workers.redistribution._LOCK_PATIENCE_S", 0.0)
     lock = FileLock(data.worker(2))
-    with pytest.raises(KlammError, match="in use by another broker"):
+    with pytest.raises(KlammError, match="in use by a broker: stop it first"):
         data.redistribute(1)
     lock.release()
     data.check(data.redistribute(1))

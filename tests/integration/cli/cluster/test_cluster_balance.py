@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import uuid
@@ -111,15 +112,20 @@ def replicas_on(on_cluster: Command, topic: str) -> list[str]:
 def test_all_replicas_leave_a_broker(cluster: Cluster, on_cluster: Command) -> None:
     """While a producer writes, all replicas leave the broker, and no record is lost. No new ones come.
 
-    The dry run shows the moves and changes nothing.
+    The dry run shows the moves and changes nothing. The description of the cluster names the cordoned broker.
     """
+    cordoned = "broker 4 is cordoned: it gets no new replicas"
+    assert cordoned not in on_cluster.done("cluster", "describe")
     topic = create(cluster, [4, 1, 2], [1, 4, 3], [2, 3, 1])
     with Writer(cluster, topic) as writer:
         planned = on_cluster.rows("cluster", "decommission", "4", "--dry-run")
         assert {(row["topic"], row["partition"]) for row in planned} >= {(topic, 0), (topic, 1)}
         assert replicas_on(on_cluster, topic) == ["4,1,2", "1,4,3", "2,3,1"]
         out = on_cluster.done("cluster", "decommission", "4", "--at-once", "1")
-        assert "broker 4 is cordoned" in out
+        assert cordoned in out
+        assert cordoned in on_cluster.done("cluster", "describe")
+        described = json.loads(on_cluster.done("cluster", "describe", "--json"))
+        assert [each["broker"] for each in described["brokers"] if each["is_cordoned"]] == [4]
         assert "broker 4 has no replicas now" in out
         late = on_cluster.done("topic", "create", f"{topic}-late", "-p", "8")
         assert late

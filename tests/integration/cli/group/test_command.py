@@ -154,7 +154,8 @@ def test_a_group_is_deleted_with_its_offsets(klamm: Command, topic: str, group: 
 
 
 def test_a_group_with_members_is_not_deleted(klamm: Command, topic: str, group: str) -> None:
-    """`klamm group delete` refuses a group with members and an unknown group, and reports the result for each group."""
+    """`klamm group delete` refuses a group with members and an unknown group. It reports the result for each group, and
+    says what to do next."""
     klamm.start("consume", topic, "-g", group)
     _members(klamm, group, 1)
     klamm.done("produce", topic, stdin="x\n")
@@ -163,7 +164,9 @@ def test_a_group_with_members_is_not_deleted(klamm: Command, topic: str, group: 
     assert (finished.status, finished.stdout) == (1, f"deleted group {group}-other\n")
     complaints = sorted(finished.stderr.splitlines())
     assert complaints[0].startswith(f"klamm group: {group}: NON_EMPTY_GROUP")
+    assert complaints[0].endswith(f"stop its members first; `klamm group describe {group} --members` shows them")
     assert complaints[1].startswith("klamm group: missing: GROUP_ID_NOT_FOUND")
+    assert complaints[1].endswith("`klamm group list` shows the groups")
 
 
 @pytest.mark.parametrize("words", [(), ("--members",), ("-o", "json")])

@@ -9,6 +9,7 @@ from tests.integration.cli.log.data_directory import RECORDS, closed_directory, 
 
 from klamm.cli.main import main
 from klamm.storage.directory.file_lock import FileLock
+from klamm.storage.directory.meta_properties import MetaProperties
 from klamm.testing import Broker
 
 __all__ = ["closed_directory", "directory"]
@@ -160,3 +161,13 @@ def test_lost_metadata_is_damage(directory: Path, is_empty: bool, capsys: pytest
     path.unlink(missing_ok=True)
     (directory / "__cluster_metadata-0").mkdir()
     assert main(["log", "verify", str(directory)]) == 0
+
+
+def test_metadata_in_etcd_are_not_missing(directory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The directory of a broker whose metadata are in etcd has no metadata store of its own, and is intact."""
+    (directory / "metadata.sqlite").unlink()
+    properties = MetaProperties.read(directory)
+    assert properties is not None
+    properties._replace(store=("31ce2beccd1776a0", "orders", 86)).write(directory)
+    assert main(["log", "verify", str(directory)]) == 0, capsys.readouterr()
+    assert "no problems" in capsys.readouterr().out

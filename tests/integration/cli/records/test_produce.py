@@ -118,6 +118,15 @@ def test_a_record_that_is_refused_fails_the_command(klamm: Command, topic: str) 
     assert finished.stderr.startswith("klamm produce: MESSAGE_TOO_LARGE")
 
 
+def test_a_compacted_topic_needs_keys(klamm: Command, topic: str) -> None:
+    """If a compacted topic refuses a record without a key, the error names the options that give a key."""
+    klamm.done("topic", "alter", topic, "-c", "cleanup.policy=compact")
+    finished = klamm("produce", topic, stdin="without a key\n")
+    assert (finished.status, finished.stdout) == (1, "")
+    assert finished.stderr.startswith("klamm produce: INVALID_RECORD")
+    assert "a compacted topic takes no record without a key: -K or -k gives one" in finished.stderr
+
+
 def test_a_partition_that_is_not_there_fails_the_command(klamm: Command, topic: str) -> None:
     """An unknown partition fails the command; librdkafka detects the error itself."""
     finished = klamm("produce", topic, "-p", "7", stdin="x\n")

@@ -71,6 +71,18 @@ def test_there_must_be_a_broker_for_each_replica() -> None:
         plan_replicas(_orders((1,)), _orders((1,)), _brokers(1, 2), 3)
 
 
+def test_brokers_that_get_no_replicas_are_named() -> None:
+    """If brokers are cordoned or away, the refusal names them, because they would be enough otherwise."""
+    reason = "there are too few brokers for them, because broker 3 is cordoned or does not run"
+    with pytest.raises(ImpossiblePlan, match=reason):
+        plan_replicas(_orders((1, 2)), _orders((1, 2)), _brokers(1, 2, 3), 3, down={3})
+    with pytest.raises(ImpossiblePlan, match="because brokers 3, 4 are cordoned or do not run"):
+        plan_replicas(_orders((1,)), _orders((1,)), _brokers(1, 3, 4), 3, down={4, 3})
+    with pytest.raises(ImpossiblePlan) as refusal:
+        plan_replicas(_orders((1,)), _orders((1,)), _brokers(1, 2), 3, down={7})
+    assert "cordoned" not in str(refusal.value)
+
+
 def test_a_broker_that_is_down_keeps_its_replicas_and_gets_no_new_ones() -> None:
     """A broker that is away moves nothing by itself, and is the first to give up a replica."""
     present = _orders((1, 2), (2, 1))
