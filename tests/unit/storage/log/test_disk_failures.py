@@ -231,6 +231,7 @@ def test_a_full_disk_does_not_keep_old_segments(folder: LogFolder) -> None:
     for _ in range(3):
         append(log)
     now_ms = Millis(NOW_MS + 2000)
+    folder.directory.wait_for_background()  # the flushes after the rolls make files, too
     with failing("open", errno.ENOSPC):
         assert log.delete_old_segments(now_ms) == 2
         assert (log.log_start_offset, log.log_end_offset) == (2, 3)
