@@ -1,7 +1,8 @@
 """Opens batches whose header is not enough to validate or store them: reads the records, and recompresses if needed.
 
 Kafka reads every record of every batch. klamm opens a batch only if its header is not enough: on a compacted topic, for
-timestamps that may be out of range, and for a topic with its own codec.
+timestamps that may be out of range (with `message.timestamp.before.max.ms`, in each batch of several records), and for
+a topic with its own codec.
 
 A small batch can contain very many records: two kilobytes of zstd decompress to 64 MB. So an opening is limited in
 bytes and in records. It is a value with all that it needs, so that the broker can finish small openings at once and
@@ -104,6 +105,7 @@ def is_stored_as_it_came(header: BatchHeader, config: TopicConfig, now_ms: Milli
         and newest - now_ms <= config.message_timestamp_after_max_ms
         and now_ms - oldest <= before_max_ms
         and now_ms - newest <= before_max_ms
+        and (before_max_ms == _LARGEST_TIMESTAMP or header.records_count == 1)
         and not (from_client and config.compact)
     )
 
@@ -131,12 +133,13 @@ def _may_break_time_limits(header: BatchHeader, config: TopicConfig, now_ms: Mil
     newest = header.max_timestamp
     if config.message_timestamp_type == LOG_APPEND_TIME or newest == NO_TIMESTAMP:
         return bool(header.attributes & TIMESTAMP_TYPE_MASK)
-    oldest = header.base_timestamp if header.base_timestamp != NO_TIMESTAMP else newest
-    return (
-        newest - now_ms > config.message_timestamp_after_max_ms
-        or now_ms - oldest > config.message_timestamp_before_max_ms
-        or now_ms - newest > config.message_timestamp_before_max_ms
-    )
+    if newest - now_ms > config.message_timestamp_after_max_ms:
+        return True
+    before_max_ms = config.message_timestamp_before_max_ms
+    if before_max_ms == _LARGEST_TIMESTAMP:
+        return False
+    # The header has the timestamps of the first and of the youngest record, and any other may be the oldest.
+    return header.records_count > 1 or now_ms - newest > before_max_ms
 
 
 def needs_new_header(header: BatchHeader, config: TopicConfig) -> bool:

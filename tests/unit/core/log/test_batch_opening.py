@@ -145,6 +145,15 @@ def test_the_first_record_may_be_the_one_that_is_too_old() -> None:
     assert _refusal(records, message_timestamp_before_max_ms=1000) is ErrorCode.INVALID_TIMESTAMP
 
 
+def test_any_record_may_be_the_one_that_is_too_old() -> None:
+    """A batch is refused for a record in its middle that is too old, although the header does not show it."""
+    times = (NOW_MS, NOW_MS - 2000, NOW_MS - 1)
+    records = encode_batch([(timestamp, b"k", b"v", ()) for timestamp in times])
+    with pytest.raises(InvalidRecords) as refused:
+        _check(records, message_timestamp_before_max_ms=1000)
+    assert [index for index, _ in refused.value.record_errors] == [1]
+
+
 def test_producers_do_not_set_log_append_time() -> None:
     """A producer's batch of LogAppendTime is INVALID_TIMESTAMP on a topic of LogAppendTime. On other topics it is
     stored as CreateTime, as in Kafka."""
@@ -243,8 +252,8 @@ def test_the_records_to_be_refused_are_those_that_kafka_refuses(
     policy = frozenset({"compact" if compact else "delete"})
     config = TopicConfig(message_timestamp_before_max_ms=before, cleanup_policy=policy)
     expected = _expected_errors(records, compact, before)
-    # A header has the first and the largest timestamp only, so timestamps between them are not checked.
-    if must_be_opened(read_batch_header(sent), config, NOW_MS, True) and expected:
+    if expected:
+        assert must_be_opened(read_batch_header(sent), config, NOW_MS, True)
         with pytest.raises(InvalidRecords) as refused:
             _store(sent, config)
         assert [number for number, _ in refused.value.record_errors] == expected
