@@ -33,7 +33,7 @@ EVENTFUL = (
     *("a log of __consumer_offsets-0 was compacted", "a log of __transaction_state-0 was compacted"),
 )
 """Texts that must occur in the notes of these worlds, with unlimited faults and with faults that leave a majority."""
-OF_RARE_FAULTS = (41, 59, 65, 84, 113)
+OF_RARE_FAULTS = (41, 59, 65, 69, 84, 113)
 """Seeds of worlds with unclean elections, starts that fail, and disks that are full or refuse writes."""
 
 PLANTED = {

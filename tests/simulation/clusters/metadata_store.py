@@ -240,15 +240,16 @@ class Session:
         return await outcome
 
     async def catch_up(self) -> None:
-        """See `MetadataStore.catch_up`."""
+        """See `MetadataStore.catch_up`. The way to the store and back takes time only if a change has not arrived yet."""
         if self._is_closed or self._is_expired:
             raise MetadataStoreError("the metadata store is closed")
+        revision = self._metadata.revision
+        if self.seen >= revision:
+            return
         if self._out_of_reach_ms() > 0 and self._events.chance(0.5):
             await asyncio.sleep(_GIVES_UP_MS / 1000)
             raise MetadataStoreError("the metadata store can't be reached")
-        await asyncio.sleep(self._way_s() + self._out_of_reach_ms() / 1000)
-        revision = self._metadata.revision
-        await asyncio.sleep(self._way_s())
+        await asyncio.sleep(2 * self._way_s() + self._out_of_reach_ms() / 1000)
         if self.seen < revision:
             reached: asyncio.Future[None] = self._loop.create_future()
             self._reached.append((revision, reached))
