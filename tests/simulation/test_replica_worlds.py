@@ -34,7 +34,8 @@ EVENTFUL = (
 )
 """Texts that must occur in the notes of these worlds, with unlimited faults and with faults that leave a majority."""
 OF_RARE_FAULTS = (41, 59, 65, 69, 84, 113)
-"""Seeds of worlds with unclean elections, starts that fail, and disks that are full or refuse writes."""
+"""Seeds of worlds with unclean elections, returns during them, starts that fail, and disks that are full or refuse
+writes."""
 
 PLANTED = {
     "truncate to the high watermark": Planted(50, (3, 7)),
@@ -49,7 +50,7 @@ PLANTED = {
     "elect anybody": Planted(20, (3,)),
     "elect while one returns": Planted(390, (3,)),
     "pass over the eligible": Planted(1400, (3,), first=390),
-    "keep the places": Planted(20, (6,)),
+    "keep the places": Planted(20, (3, 6)),
     "count unsynced records": Planted(30, (4,)),
     "commit alone": Planted(30, (3, 4, 5)),
     "repeat blindly": Planted(50, (6,), (*OTHER_CLUSTER, "Violation: I6: two brokers have written to ")),

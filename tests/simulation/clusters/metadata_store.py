@@ -240,7 +240,7 @@ class Session:
         return await outcome
 
     async def catch_up(self) -> None:
-        """See `MetadataStore.catch_up`. The way to the store and back takes time only if a change has not arrived yet."""
+        """See `MetadataStore.catch_up`. The way to the store takes time only if a change has not arrived yet."""
         if self._is_closed or self._is_expired:
             raise MetadataStoreError("the metadata store is closed")
         revision = self._metadata.revision
