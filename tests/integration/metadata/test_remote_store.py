@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.metadata_sessions import assert_a_session_catches_up
 from tests.unit.metadata.test_metadata_store import (  # noqa: F401 - the contract, run with this module's `open_store`
     OpenStore,
     run,
@@ -119,28 +120,7 @@ def test_each_session_sees_the_commits_of_all(open_store: OpenStore) -> None:
 
 def test_a_session_catches_up(open_store: OpenStore) -> None:
     """After it has caught up, its watcher knows a commit that another session had made before."""
-
-    async def scenario() -> None:
-        one, two = await open_store(), await open_store()
-        is_late = threading.Event()
-        seen: list[Commit] = []
-
-        def prepare(commit: Commit) -> None:
-            if commit.revision:
-                is_late.wait(10)
-
-        await two.watch(seen.append, prepare=prepare)
-        revision = await one.transact({}, [Change("a", b"1")])
-        catching_up = asyncio.ensure_future(two.catch_up())
-        await one.catch_up()
-        assert len(seen) == 1
-        is_late.set()
-        await catching_up
-        assert [commit.revision for commit in seen[1:]] == [revision]
-        await one.close()
-        await two.close()
-
-    _within(scenario())
+    _within(assert_a_session_catches_up(open_store))
 
 
 def test_a_closed_session_takes_its_leased_keys_with_it(open_store: OpenStore) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import threading
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
@@ -13,6 +12,7 @@ from typing import Any, Final
 import pytest
 from tests.support.cut_proxy import CutProxy
 from tests.support.etcd_server import Etcd
+from tests.support.metadata_sessions import assert_a_session_catches_up
 from tests.unit.metadata.test_metadata_store import (  # noqa: F401 - the contract, run with this module's `open_store`
     OpenStore,
     run,
@@ -93,28 +93,7 @@ def test_a_closed_session_takes_its_leased_keys_with_it(open_store: OpenStore) -
 
 def test_a_session_catches_up(open_store: OpenStore) -> None:
     """After it has caught up, its watcher knows a commit that another session had made before."""
-
-    async def scenario() -> None:
-        one, two = await open_store(), await open_store()
-        is_late = threading.Event()
-        seen: list[Commit] = []
-
-        def prepare(commit: Commit) -> None:
-            if seen:
-                is_late.wait(10)
-
-        await two.watch(seen.append, prepare=prepare)
-        revision = await one.transact({}, [Change("a", b"1")])
-        catching_up = asyncio.ensure_future(two.catch_up())
-        await one.catch_up()
-        assert len(seen) == 1
-        is_late.set()
-        await catching_up
-        assert [commit.revision for commit in seen[1:]] == [revision]
-        await one.close()
-        await two.close()
-
-    _within(scenario())
+    _within(assert_a_session_catches_up(open_store))
 
 
 def test_a_session_catches_up_next_to_other_users_of_etcd(etcd: Etcd, prefix: str) -> None:

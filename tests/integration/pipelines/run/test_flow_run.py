@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,24 @@ class Session:
     @staticmethod
     def _get_j_spark_session_class(jvm: Any) -> Any:
         raise SystemExit("no query starts")
+
+
+def _new_run(session: Any, tmp_path: Path, clock: Callable[[], float], *, once: bool = False) -> tuple[FlowRun, Place]:
+    """Returns a run of the flow `late`, which has dead letters, and the place where it leaves its files."""
+    pipeline = Pipeline("flights")
+    pipeline.flow(source=topic("flights"), sink=to_topic("out"), name="late")(lambda flights: flights)
+    place = Place.at("flights", bootstrap_servers="kafka:9092", checkpoints=str(tmp_path))
+    run = FlowRun(
+        session,
+        place,
+        pipeline.flows["late"],
+        runner=Runner.this_process("run"),
+        max_restarts=0,
+        once=once,
+        clock=clock,
+        wall_clock=lambda: 1_700_000_000.0,
+    )
+    return run, place
 
 
 def test_a_flow_that_is_over_leaves_its_folder_alone(tmp_path: Path) -> None:
@@ -93,9 +112,6 @@ def test_a_flow_that_is_over_leaves_its_folder_alone(tmp_path: Path) -> None:
 def test_the_first_error_that_ends_a_flow_is_told(tmp_path: Path) -> None:
     """A flow stops by an error, and its dead letters stop by another one. The message, the status and the file with the
     whole error are those of the flow, without which the dead letters do not go on."""
-    pipeline = Pipeline("flights")
-    pipeline.flow(source=topic("flights"), sink=to_topic("out"), name="late")(lambda flights: flights)
-    place = Place.at("flights", bootstrap_servers="kafka:9092", checkpoints=str(tmp_path))
     both_wait = threading.Event()
 
     class Waiting(Session):
@@ -104,17 +120,8 @@ def test_the_first_error_that_ends_a_flow_is_told(tmp_path: Path) -> None:
             assert both_wait.wait(60)
             raise SystemExit("no query starts")
 
-    session: Any = Waiting()
-    run = FlowRun(
-        session,
-        place,
-        pipeline.flows["late"],
-        runner=Runner.this_process("run"),
-        max_restarts=0,
-        once=False,
-        clock=iter((0.0, 100.0, 101.0)).__next__,  # so late that the dead letters start next to the flow
-        wall_clock=lambda: 1_700_000_000.0,
-    )
+    # The second look is so late that the dead letters start next to the flow.
+    run, _ = _new_run(Waiting(), tmp_path, iter((0.0, 100.0, 101.0)).__next__)
     assert list(run.look()) == []
     both_wait.set()
     for thread in threading.enumerate():
@@ -136,24 +143,11 @@ def test_a_stop_long_after_the_end_of_the_flow_waits_for_the_dead_letters(
     letters = Query(is_active=True)
     monkeypatch.setattr(flow_run, "start_flow", lambda *given, once: Query(is_active=False))
     monkeypatch.setattr(flow_run, "start_dead_letters", lambda *given, once: letters)
-    pipeline = Pipeline("flights")
-    pipeline.flow(source=topic("flights"), sink=to_topic("out"), name="late")(lambda flights: flights)
-    place = Place.at("flights", bootstrap_servers="kafka:9092", checkpoints=str(tmp_path))
+    clock = [0.0]
+    run, place = _new_run(Session(), tmp_path, lambda: clock[0], once=True)
     for name, text in (("offsets", 'v1\n{}\n{"flights":{"0":5}}'), ("commits", "v1\n{}")):
         (Path(place.checkpoint("late")) / name).mkdir(parents=True)
         (Path(place.checkpoint("late")) / name / "0").write_text(text)
-    clock = [0.0]
-    session: Any = Session()
-    run = FlowRun(
-        session,
-        place,
-        pipeline.flows["late"],
-        runner=Runner.this_process("run"),
-        max_restarts=0,
-        once=True,
-        clock=lambda: clock[0],
-        wall_clock=lambda: 1_700_000_000.0,
-    )
     run.begin()
     for role in run.queries:
         while run.queries[role].state is QueryState.STARTING:
