@@ -103,7 +103,10 @@ class ClusterAccess:
         """Returns the ClusterError for an error of librdkafka, with a text for the user."""
         if error.code() in _UNREACHABLE:
             return self.unreachable(error.str())
-        return ClusterError(f"{_name(error)}: {error.str()}")
+        try:
+            return ClusterError.refused(ErrorCode(error.code()), error.str())
+        except ValueError:  # librdkafka's own error codes, whose names begin with _
+            return ClusterError(f"{error.name().removeprefix('_')}: {error.str()}")
 
     def _wait_for_an_answer(self, client: AdminClient | Consumer | Producer, errors: list[KafkaError]) -> None:
         """Waits until a broker answers. Gives up early if all brokers are down or a broker refuses the credentials."""
@@ -134,11 +137,3 @@ def _reason(error: KafkaError, errors: Iterable[KafkaError]) -> KafkaError:
         return error
     texts = [_DURATION.sub("", known.str()) for known in failures]
     return KafkaError(error.code(), max(texts, key=len))
-
-
-def _name(error: KafkaError) -> str:
-    """Returns Kafka's name of an error code. librdkafka's own error codes have names that begin with _."""
-    try:
-        return ErrorCode(error.code()).name
-    except ValueError:
-        return error.name().removeprefix("_")

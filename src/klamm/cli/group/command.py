@@ -20,6 +20,7 @@ from klamm.insight.group.group_picture import GroupPicture, MemberPicture
 from klamm.insight.group.group_snapshot import GroupObserver, Snapshot
 from klamm.insight.group.listed_states import listed_states
 from klamm.insight.words import PartitionKey, count
+from klamm.protocol.errors import ErrorCode
 
 __all__ = ["configure", "run"]
 
@@ -223,6 +224,6 @@ def _delete(arguments: argparse.Namespace) -> int:
 
 def _next_step(group: str, error: ClusterError) -> str:
     """Returns what to do if a group can't be deleted for this reason."""
-    if "NON_EMPTY_GROUP" in str(error):
+    if error.code is ErrorCode.NON_EMPTY_GROUP:
         return f": stop its members first; `klamm group describe {group} --members` shows them"
-    return "; `klamm group list` shows the groups" if "GROUP_ID_NOT_FOUND" in str(error) else ""
+    return "; `klamm group list` shows the groups" if error.code is ErrorCode.GROUP_ID_NOT_FOUND else ""

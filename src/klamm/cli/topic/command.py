@@ -26,6 +26,7 @@ from klamm.config.nearest import suggestion
 from klamm.config.table import topic_keys
 from klamm.insight.cluster_access import TIMEOUT_S
 from klamm.insight.errors import ClusterError
+from klamm.protocol.errors import ErrorCode
 
 __all__ = ["configure", "run"]
 
@@ -186,7 +187,7 @@ def _suggesting(keys: Iterable[str]) -> Iterator[None]:
 
 def _next_step(error: ClusterError) -> str:
     """Returns what to do if a topic is not there."""
-    return "; `klamm topic list --all` shows the topics" if "UNKNOWN_TOPIC_OR_PARTITION" in str(error) else ""
+    return "; `klamm topic list --all` shows the topics" if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else ""
 
 
 def _delete(arguments: argparse.Namespace) -> int:

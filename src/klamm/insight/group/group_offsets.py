@@ -14,6 +14,7 @@ from klamm.core.delivery.commit_text import count_finished
 from klamm.insight.cluster_access import ClusterAccess
 from klamm.insight.errors import ClusterError
 from klamm.insight.words import PartitionKey, count
+from klamm.protocol.errors import ErrorCode
 from klamm.protocol.types import Offset
 
 __all__ = [
@@ -94,7 +95,7 @@ def count_members(access: ClusterAccess, admin: AdminClient, group: str) -> int:
     try:
         return len(access.result_of(admin.describe_consumer_groups([group])[group]).members)
     except ClusterError as error:
-        if "GROUP_ID_NOT_FOUND" in str(error):
+        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
             return 0
         raise
 

@@ -18,6 +18,7 @@ from klamm.insight.group.group_offsets import commits, end_offsets, lag
 from klamm.insight.group.group_picture import GroupPicture, picture_of
 from klamm.insight.security_settings import security_settings
 from klamm.insight.words import PartitionKey, lag_words
+from klamm.protocol.errors import ErrorCode
 
 __all__ = ["GroupObserver", "Snapshot", "raw_cluster"]
 
@@ -105,7 +106,7 @@ class GroupObserver:
         try:
             found = self._access.result_of(admin.describe_consumer_groups([group])[group])
         except ClusterError as error:
-            if "GROUP_ID_NOT_FOUND" in str(error):
+            if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
                 return None
             self._admin = None
             raise
